@@ -77,6 +77,11 @@ class BlockScheme:
             )
 
     @property
+    def words(self) -> int:
+        """The length of a fingerprint in words of 64 bits."""
+        return self.bits // 64
+
+    @property
     def guaranteed(self) -> bool:
         return self.distance < self.blocks
 

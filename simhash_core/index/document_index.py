@@ -143,7 +143,7 @@ class DocumentIndex:
             np.empty(0, dtype=np.uint64),
             np.empty(0, dtype=np.uint16),
             Prints(
-                np.empty((0, scheme.bits // 64), dtype=np.uint64),
+                np.empty((0, scheme.words), dtype=np.uint64),
                 np.empty((0, scheme.bands), dtype=np.uint32),
                 np.empty(0, dtype=np.int64),
             ),

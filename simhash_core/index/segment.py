@@ -349,7 +349,7 @@ def segment_of(scheme: BlockScheme, layout: Layout, columns: Mapping[str, Column
         raise UsageError(f"a segment has the columns {', '.join(COLUMNS)}")
     documents = layout.documents
     all_columns: dict[str, NDArray] = dict(columns)  # type: ignore[type-arg]
-    if all_columns["fingerprints"].shape != (documents, scheme.bits // 64):
+    if all_columns["fingerprints"].shape != (documents, scheme.words):
         raise UsageError(
             f"fingerprints of {documents} documents: {all_columns['fingerprints'].shape}"
         )

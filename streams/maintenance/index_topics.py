@@ -41,7 +41,7 @@ from streams.topics.admin import (
 )
 from streams.topics.consumer_group import group_members
 from streams.topics.watermarks import BrokerWatermarks, Watermarks
-from streams.worker.index_on_kafka import Claim, refuse_other_owner, refuse_other_settings
+from streams.worker.index_on_kafka import refuse_other_identity, refuse_other_owner
 from streams.worker.log_codec import LogCodec, OtherIndexError, version_of
 
 # ---- The group.
@@ -342,8 +342,7 @@ def refuse_other_index(shards: list[ShardHead], identity: str, settings: Setting
     for each in shards:
         if each.progress is not None:
             there = each.progress
-            claim = Claim(there.identity, there.reading, 0, 0)
-            refuse_other_settings(claim, identity, there.reading, where)
+            refuse_other_identity(there.identity, identity, where)
             refuse_other_owner(there, settings, where)
 
 

@@ -45,7 +45,7 @@ from streams.store.shard_segments import (
     segment_paths,
     segments_directory,
 )
-from streams.worker.index_on_kafka import Claim, refuse_other_settings
+from streams.worker.index_on_kafka import refuse_other_identity
 
 # ---- The rows of a shard's store against the records of its changelog.
 #
@@ -285,8 +285,7 @@ def verify_index(
     for shard in stores:
         try:
             with shard_view(shard.path) as view:
-                claim = Claim(view.owner.index_identity, "", 0, 0)
-                refuse_other_settings(claim, identity, "", str(shard.path))
+                refuse_other_identity(view.owner.index_identity, identity, str(shard.path))
                 logged, findings_of_shard = compare_shard(settings, view, report)
                 findings += findings_of_shard
                 sequences.append(logged.entries.sequences)

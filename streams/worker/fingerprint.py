@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 # Memory per waiting record beyond its own bytes: columns, Python objects.
 _OVERHEAD_BYTES: Final = 600
 
-_WORD_BITS: Final = 64
 _TOGETHER: Final = 200  # documents fingerprinted per step of the event loop, about 30 ms
 
 
@@ -64,7 +63,7 @@ class RawBatches:
         self._fingerprinter = fingerprinter
         self._batch_bytes = batch_bytes
         self._metrics = metrics
-        self._words = fingerprinter.scheme.bits // _WORD_BITS
+        self._words = fingerprinter.scheme.words
 
     async def read(
         self, records: Sequence[RawRecords]

@@ -171,15 +171,15 @@ class OtherReadingError(OtherSettingsError):
 
 def differences(claim: Claim, identity: str, reading: str) -> list[Difference]:
     all_differences = [
-        *_differing(_identity_parts(claim.identity), _identity_parts(identity), _SETTINGS),
+        *_identity_differences(claim.identity, identity),
         *_differing(_pairs(claim.reading.split("\n")), _pairs(reading.split("\n")), {}),
     ]
     # Both texts may name ``fields.scope``; the value in the reading rules counts.
     return list({each.setting: each for each in all_differences}.values())
 
 
-def refuse_other_settings(claim: Claim | None, identity: str, reading: str, where: str) -> None:
-    if claim is not None and (different := differences(claim, identity, reading)):
+def refuse_other_identity(theirs: str, ours: str, where: str) -> None:
+    if different := _identity_differences(theirs, ours):
         raise OtherSettingsError(where, different)
 
 
@@ -216,6 +216,10 @@ def refuse_other_log(writer: str | None, settings: Settings) -> None:
             "each a log of its own (topics.log, which by default has its name). If that one no "
             "longer writes there, 'firstseen index new-log --force' makes it that of this index"
         )
+
+
+def _identity_differences(theirs: str, ours: str) -> list[Difference]:
+    return _differing(_identity_parts(theirs), _identity_parts(ours), _SETTINGS)
 
 
 def _differing(
@@ -565,10 +569,9 @@ class IndexOnKafka:
         if logged is None:
             return None
         at = logged.progress
-        claim = Claim(logged.identity, logged.reading, at.position, at.control, at.clock)
-        refuse_other_settings(claim, self._identity, claim.reading, self._where)
+        refuse_other_identity(logged.identity, self._identity, self._where)
         refuse_other_owner(logged, self._settings, self._where)
-        return claim
+        return Claim(logged.identity, logged.reading, at.position, at.control, at.clock)
 
     async def members(self) -> dict[str, str]:
         """Return the names of all workers in the group, each with its member id.
@@ -578,11 +581,9 @@ class IndexOnKafka:
         The in-process broker does not list groups. Its data is lost when it ends, so there is never
         an upgrade, and this returns only this worker.
         """
-
-        def members() -> dict[str, str]:
-            return self._members() if self._takes_admin_requests() else {self._writer: ""}
-
-        return await asyncio.to_thread(members)
+        return await asyncio.to_thread(
+            lambda: self._members() if self._takes_admin_requests() else {self._writer: ""}
+        )
 
     async def remember_members(self) -> None:
         """Remember who is in the group, to know later who has left it.

@@ -41,7 +41,6 @@ from simhash_core.log.records import (
 from simhash_core.log.versions import UnreadableVersionError
 from streams.store.columns_codec import (
     DECODE_ERRORS,
-    WORD_BYTES,
     ColumnsError,
     EncodedColumns,
     EncodedNumbers,
@@ -373,7 +372,7 @@ def _bundles(bodies: Sequence[_BundleBody], scheme: BlockScheme | None) -> list[
 
 def _check_words(columns: DocumentColumns, scheme: BlockScheme | None) -> None:
     words = columns.fingerprints.shape[1]
-    if scheme is not None and words != scheme.bits // (8 * WORD_BYTES):
+    if scheme is not None and words != scheme.words:
         raise ColumnsError(f"fingerprints of {words} words, and this index has {scheme.bits} bits")
 
 

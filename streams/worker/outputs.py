@@ -295,8 +295,7 @@ def tombstone_record(
 ) -> ProducerRecord:
     ours: Headers = (
         ("firstseen-verdict", reason.encode()),
-        ("firstseen-id", pending.document_id.encode()),
-        ("firstseen-source", str(pending.source).encode()),
+        *_position_headers(pending),
         *_index_headers(rules.identity, rules.application),
     )
     topic = rules.topics.tagged if rules.mode is Mode.TAG else rules.topics.unique
@@ -345,8 +344,7 @@ def dead_letter_record(rejection: Rejection, rules: OutputRules) -> ProducerReco
 
 def _raw_record(topic: str, pending: PendingRecord, ours: Headers) -> ProducerRecord:
     record = pending.record
-    headers = (*_own_headers(record.headers), *ours) if record.headers else ours
-    return _output(topic, pending, record.value, headers)
+    return _output(topic, pending, record.value, (*_own_headers(record.headers), *ours))
 
 
 def _output(
@@ -361,11 +359,8 @@ def _output(
 
 
 def _verdict_headers(pending: PendingRecord, rules: OutputRules) -> Headers:
-    source, verdict, fingerprint = pending.source, pending.verdict, pending.fingerprint
-    position = (
-        ("firstseen-id", pending.document_id.encode()),
-        ("firstseen-source", f"{source.topic}/{source.partition}@{source.offset}".encode()),
-    )
+    verdict, fingerprint = pending.verdict, pending.fingerprint
+    position = _position_headers(pending)
     index = _index_headers(rules.identity, rules.application)
     if isinstance(verdict, Undecidable):
         return (_UNDECIDABLE, ("firstseen-reason", verdict.reason.encode()), *position, *index)
@@ -382,6 +377,13 @@ def _verdict_headers(pending: PendingRecord, rules: OutputRules) -> Headers:
             *index,
         )
     return (_UNIQUE, *position, *print_header, *index)
+
+
+def _position_headers(pending: PendingRecord) -> Headers:
+    return (
+        ("firstseen-id", pending.document_id.encode()),
+        ("firstseen-source", str(pending.source).encode()),
+    )
 
 
 def _match_headers(verdict: DuplicateOf, bits: int) -> Headers:

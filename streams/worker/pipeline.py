@@ -307,18 +307,19 @@ class Pipeline:
 
     def revoked(self, partitions: frozenset[int], metadata: bytes) -> Awaitable[None]:
         """Close shards at once; the result waits until no commit has any of them."""
-        self._commits.metadata = metadata
-        self._acquisitions.rebalance_began()
-        self.sender.alignment.moved()
+        self._rebalance_began(metadata)
         logger.info("revoked by the group: %s", _named(partitions))
         return self.assignment.revoked(partitions)
 
     def lost(self, partitions: frozenset[int], metadata: bytes) -> None:
+        self._rebalance_began(metadata)
+        logger.warning("lost, the group has assigned them to other workers: %s", _named(partitions))
+        self.assignment.lost(partitions)
+
+    def _rebalance_began(self, metadata: bytes) -> None:
         self._commits.metadata = metadata
         self._acquisitions.rebalance_began()
         self.sender.alignment.moved()
-        logger.warning("lost, the group has assigned them to other workers: %s", _named(partitions))
-        self.assignment.lost(partitions)
 
     def failed(self, error: FirstseenError) -> None:
         self.fail(error)

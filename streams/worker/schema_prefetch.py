@@ -11,7 +11,8 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple
+from operator import methodcaller
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_exponential_jitter
 
@@ -28,6 +29,9 @@ from streams.registry.schemas import RegistryUnavailableError
 from streams.settings.registry import schema_formats
 from streams.settings.settings import Settings
 
+if TYPE_CHECKING:
+    from confluent_kafka import Message
+
 logger = logging.getLogger(__name__)
 
 _FIRST_WAIT_SECONDS: Final = 0.5
@@ -39,11 +43,19 @@ moment; a token may have been revoked."""
 
 
 class _PartSchemas(NamedTuple):
-    """The schemas of keys or values; ``framed`` yields those of a batch, with their headers."""
+    """The schemas of keys or values; ``data_of`` returns the one of a message."""
 
     cache: SchemaCache
     client: RegistryClient
-    framed: Callable[[Sequence[RawRecords]], Iterator[tuple[Headers, bytes]]]
+    data_of: Callable[[Message], bytes | None]
+
+    def framed(self, batch: Sequence[RawRecords]) -> Iterator[tuple[Headers, bytes]]:
+        """Yield the keys or values of a batch, with the headers of their records."""
+        for run in batch:
+            for message in run.messages:
+                data, headers = self.data_of(message), headers_of(message)
+                if data is not None and headers is not None:
+                    yield headers, data
 
     def missing(self, batch: Sequence[RawRecords]) -> list[SchemaId]:
         return self.cache.missing(self.framed(batch))
@@ -62,11 +74,11 @@ class SchemaPrefetch:
         self._parts: list[_PartSchemas] = []
         caches: dict[Part, SchemaCache] = {}
         formats = schema_formats(settings.fields)
-        for part, framed in ((VALUE, _values), (KEY, _keys)):
+        for part, data_of in ((VALUE, methodcaller("value")), (KEY, methodcaller("key"))):
             if part.setting in formats:
                 client = RegistryClient(settings.registry, formats[part.setting])
                 cache = SchemaCache(settings.fields, part, validate=settings.registry.validate)
-                self._parts.append(_PartSchemas(cache, client, framed))
+                self._parts.append(_PartSchemas(cache, client, data_of))
                 caches[part] = cache
         schemas = SchemaDecoders(caches.get(VALUE), caches.get(KEY))
         self.reader = DocumentReader(
@@ -140,21 +152,3 @@ class SchemaPrefetch:
                 "%s. This worker waits until it does; no record is lost or becomes a dead letter",
                 self._waiting,
             )
-
-
-def _values(batch: Sequence[RawRecords]) -> Iterator[tuple[Headers, bytes]]:
-    return (
-        (headers, value)
-        for run in batch
-        for message in run.messages
-        if (value := message.value()) is not None and (headers := headers_of(message)) is not None
-    )
-
-
-def _keys(batch: Sequence[RawRecords]) -> Iterator[tuple[Headers, bytes]]:
-    return (
-        (headers, key)
-        for run in batch
-        for message in run.messages
-        if (key := message.key()) and (headers := headers_of(message)) is not None
-    )

@@ -21,7 +21,6 @@ from streams.worker.pipeline import Pipeline
 
 _ANSWER_SECONDS: Final = 5.0
 _ANSWER_LOOK_SECONDS: Final = 0.005
-_WORD_BITS: Final = 64
 
 
 class PipelineView:
@@ -135,8 +134,8 @@ class PipelineView:
         time_ms = 0 if clock is None else clock.watermark
         document = Document("", content.text, SourcePosition("", 0, 0), time_ms, scope=scope)
         printed = self._fingerprinter.fingerprint(content)
-        words = self._fingerprinter.scheme.bits // _WORD_BITS
-        query = Query(uuid.uuid4().hex, limit, document_columns([document], [printed], words))
+        columns = document_columns([document], [printed], self._fingerprinter.scheme.words)
+        query = Query(uuid.uuid4().hex, limit, columns)
         answers = self._participant.answers
         answers[query.identifier] = None
         try:

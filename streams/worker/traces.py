@@ -92,7 +92,6 @@ class DocumentTraces:
                 "firstseen.shard": source.partition,
             }
         )
-        self.drop_one(source.partition, source.offset)
         self._open.setdefault(source.partition, {})[source.offset] = _Open(span, now)
         self._count += 1
         return msgspec.structs.replace(record, headers=self._headers(record.headers, at, span))
@@ -145,14 +144,8 @@ class DocumentTraces:
                 self._end(partition, offset, now)
 
     def drop(self, partition: int) -> None:
-        """End the spans of a shard that is closed; its next owner begins new ones."""
-        for offset in [*self._open.get(partition, {})]:
-            self.drop_one(partition, offset)
-
-    def drop_one(self, partition: int, offset: int) -> None:
-        """End the span of a document that will be read again, if it has one."""
-        each = self._open.get(partition, {}).get(offset)
-        if each is not None:
+        """End the spans of a shard that is closed; its documents will be read again."""
+        for offset, each in [*self._open.get(partition, {}).items()]:
             each.span.set_attribute("firstseen.read_again", value=True)
             self._end(partition, offset, self._now_ns())
 

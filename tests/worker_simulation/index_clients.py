@@ -30,7 +30,7 @@ from streams.store.lineage import Lineage
 from streams.store.recovery import ShardStores
 from streams.store.row_store import StoreDisk
 from streams.store.shard_store import ShardStore
-from streams.worker.index_on_kafka import Claim, Owned, refuse_other_settings
+from streams.worker.index_on_kafka import Claim, Owned, refuse_other_identity
 from tests.worker_simulation.cluster import Fetch, FetchAnswer
 from tests.worker_simulation.host import Host
 from tests.worker_simulation.loop import block, in_thread
@@ -82,7 +82,7 @@ class SimulatedIndexAdmin:
             progress.control,
             progress.clock,
         )
-        refuse_other_settings(claim, self._identity, claim.reading, "the simulated index")
+        refuse_other_identity(claim.identity, self._identity, "the simulated index")
         return claim
 
     async def lineages(self, partitions: Iterable[int]) -> dict[int, Lineage]:

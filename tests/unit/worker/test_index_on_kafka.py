@@ -38,9 +38,9 @@ from streams.worker.index_on_kafka import (
     differences,
     other_outputs,
     reading_rules,
+    refuse_other_identity,
     refuse_other_log,
     refuse_other_owner,
-    refuse_other_settings,
 )
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.loopback_ports import free_port
@@ -63,10 +63,9 @@ def named(identity: str, ours: str = CLASSIC, reading: str = READING) -> list[st
     return [each.setting for each in differences(Claim(identity, reading, 7, 5), ours, reading)]
 
 
-def test_the_same_settings_and_a_new_index_are_not_refused() -> None:
+def test_the_same_settings_are_not_refused() -> None:
     assert named(CLASSIC) == []
-    refuse_other_settings(Claim(CLASSIC, READING, 7, 5), CLASSIC, READING, "the index")
-    refuse_other_settings(None, CLASSIC, READING, "the index")
+    refuse_other_identity(CLASSIC, CLASSIC, "the index")
 
 
 def test_parts_that_not_every_index_has_stand_at_the_end_of_the_identity() -> None:
@@ -84,15 +83,16 @@ def test_parts_that_not_every_index_has_stand_at_the_end_of_the_identity() -> No
 
 
 def test_only_what_differs_is_named_with_both_values() -> None:
-    claim = Claim(CLASSIC.replace("distance=3", "distance=2") + " mean=0.7", READING, 7, 5)
+    theirs = CLASSIC.replace("distance=3", "distance=2") + " mean=0.7"
     ours = reading_rules(Settings(fields=FieldSettings(text="data body=1")))
+    different = [Difference("index.distance", "2", "3"), Difference("index.mean_at", "0.7", "none")]
 
     with pytest.raises(OtherSettingsError) as caught:
-        refuse_other_settings(claim, CLASSIC, ours, "the index of application 'news'")
+        refuse_other_identity(theirs, CLASSIC, "the index of application 'news'")
 
-    assert caught.value.differences == [
-        Difference("index.distance", "2", "3"),
-        Difference("index.mean_at", "0.7", "none"),
+    assert caught.value.differences == different
+    assert differences(Claim(theirs, READING, 7, 5), CLASSIC, ours) == [
+        *different,
         Difference("fields.text", "text", "data body=1"),
     ]
     said = str(caught.value)
