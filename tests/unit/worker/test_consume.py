@@ -263,8 +263,10 @@ async def test_a_gap_before_the_start_of_a_partition_is_counted_as_deleted_unrea
 async def test_a_shard_commits_the_end_of_a_partition_whose_last_records_were_deleted(
     worker: HandDriven, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    start = 5
+
     async def log_start(_: int) -> int:
-        return 5
+        return start
 
     monkeypatch.setattr(worker.member, "log_start", log_start)
     await worker.open(0, 1)
@@ -274,11 +276,13 @@ async def test_a_shard_commits_the_end_of_a_partition_whose_last_records_were_de
     await turns()
     await worker.pipeline.tick()
     await until(lambda: worker.broker.offsets.get(1) == 5)
-    worker.fetch(1, 5, [text(3)])
+    start = 8
+    worker.member.put(ended=[1], empty={1: 8})
+    worker.fetch(1, 8, [text(3)])  # behind a gap that is counted already
     await until(lambda: len(worker.outputs) == 3)
     await turns()
     labels = {"topic": TOPICS.raw, "partition": "1"}
-    assert worker.registry.get_sample_value("firstseen_skipped_messages_total", labels) == 3
+    assert worker.registry.get_sample_value("firstseen_skipped_messages_total", labels) == 6
 
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["answer", "no answer"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
-from unittest.mock import patch
+from unittest.mock import AsyncMock, MagicMock, patch
 
 import msgspec
 import pytest
@@ -16,9 +16,11 @@ from simhash_core.log.records import NO_CONTROL, Bundle, Progress, Report
 from simhash_core.log.records import Standbys as OpenedStandbys
 from simhash_core.log.versions import NEWEST, OLDEST
 from streams.errors import UnansweredError
+from streams.worker import standbys
 from streams.worker.decide import CALM_SECONDS, SILENT_SECONDS, Leader, LeaderFailover
 from streams.worker.fingerprint import PendingRecord
-from streams.worker.standbys import StandbyStores, standby_plan
+from streams.worker.shard import Shard
+from streams.worker.standbys import FilledStore, Standbys, StandbyStores, standby_plan
 from tests.rigs.manual_clock import ManualClock
 from tests.unit.core.log.made_to_order import FAR, NEARNESS, chain, control, packet
 from tests.unit.worker.hand_driven import SETTINGS, TOPICS, Appender, Reader, context_of
@@ -148,6 +150,63 @@ def test_a_worker_reports_its_standbys_until_control_records_name_them(
 ) -> None:
     """Such reports are needed, because an index without documents has no others."""
     assert worker_that_knows(version, standbys).has_standby_news == is_news
+
+
+@pytest.mark.parametrize(
+    ("committed_next", "position", "is_found", "writer", "is_level"),
+    [
+        pytest.param(7, 0, True, "", True, id="level"),
+        pytest.param(8, 0, True, "", False, id="the changelog lacks the group's progress"),
+        pytest.param(6, 0, True, "", False, id="it has commits that brokers have lost"),
+        pytest.param(7, 0, False, "", False, id="its last commit is not in the changelog"),
+        pytest.param(7, 0, False, "at least once", True, id="its commits may be replaced"),
+        pytest.param(7, 9, True, "", False, id="it has read less of the log"),
+    ],
+)
+async def test_a_standby_is_level_if_it_has_all_that_is_committed_and_no_more(
+    committed_next: int,
+    position: int,
+    is_found: bool,
+    writer: str,
+    is_level: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(standbys, "_LEVEL_SECONDS", 0.05)
+    monkeypatch.setattr(standbys, "_LOG_SECONDS", 0.05)
+    participant = Watched(partition=1).participant
+    stored = SimpleNamespace(progress=Progress(chain(1), 7, position, NO_CONTROL))
+    store = MagicMock(changelog_offset=5, progress=lambda: stored)
+    store.lineage.commit, store.place.writer = 3, writer
+    follower = MagicMock(end=AsyncMock(return_value=5))
+    stores = StandbyStores(context_of(participant, follow=lambda _: follower))
+    stores.take_in(1, FilledStore(store, stored.progress, participant.held.fill_slot(()), 0))
+    participant.begin(0)
+    participant.read(0, control(NO_CONTROL, leads=True), 0)
+
+    async def reach(*_: object) -> bool:
+        stores._open[1].is_compared = is_found  # as ``_read`` does
+        return True
+
+    follower.reach = reach
+    assert await stores.level(chain(1), committed_next) == (store if is_level else None)
+    follower.follow.assert_called_with(1, 4)
+    assert (1 in stores) == is_level, "a shard is opened instead"
+
+
+async def test_a_standby_of_a_shard_that_this_worker_got_meanwhile_is_given_up() -> None:
+    participant = Watched(partition=1).participant
+    context = context_of(participant, follow=MagicMock())
+    keeper = Standbys(context, AsyncMock())
+    stores = {partition: MagicMock(changelog_offset=0) for partition in (2, 3)}
+    for partition, store in stores.items():
+        progress = Progress(chain(partition), 0, 0, NO_CONTROL)
+        slot = participant.index.open_slot(visible=False)
+        keeper._filled[partition] = FilledStore(store, progress, slot, 0)
+    context.shards[2] = Shard(2, 1)
+    assert keeper._take_in()
+    assert keeper.stores.partitions == [3]
+    stores[2].close.assert_called_once()
+    stores[3].close.assert_not_called()
 
 
 def test_a_standby_leads_when_a_document_has_waited_for_the_time_of_silence() -> None:
