@@ -205,10 +205,7 @@ def refuse_other_owner(there: LoggedProgress, settings: Settings, where: str) ->
 
 
 def refuse_other_log(writer: str | None, settings: Settings) -> None:
-    """Refuse the log of another application; ``writer`` appended its last record.
-
-    Both would read the documents of the other as their own, and their leaders would take turns.
-    """
+    """Refuse the log of another application, whose ``writer`` appended its last record."""
     own = (f"{settings.application_id}.", COMMAND_WRITER)
     if writer is not None and not writer.startswith(own):
         raise StateMismatchError(
