@@ -75,7 +75,7 @@ from tests.unit.worker import hand_driven
 
 STEP_MAX: Final = 0.05
 """The limit of a step, in seconds."""
-_OTHER: Final = "firstseen.other.1"
+_OTHER: Final = f"{hand_driven.SETTINGS.application_id}.other"
 _WORKERS: Final = 5
 _WAIT_SECONDS: Final = 900.0
 _LOOK_SECONDS: Final = 0.005
