@@ -12,10 +12,12 @@ import pytest
 
 from simhash_core.log.local_decider import MemoryEntries
 from simhash_core.log.participant import LEADING_SHARD, Participant
-from simhash_core.log.records import NO_CONTROL, Bundle, Progress, Report
+from simhash_core.log.records import NO_CONTROL, Bundle, Progress, Report, sequence_number
 from simhash_core.log.records import Standbys as OpenedStandbys
 from simhash_core.log.versions import NEWEST, OLDEST
 from streams.errors import UnansweredError
+from streams.store.changelog_codec import LoggedDeletions, LoggedEnd
+from streams.store.entry_batch import Removal
 from streams.worker import standbys
 from streams.worker.decide import CALM_SECONDS, SILENT_SECONDS, Leader, LeaderFailover
 from streams.worker.fingerprint import PendingRecord
@@ -191,6 +193,16 @@ async def test_a_standby_is_level_if_it_has_all_that_is_committed_and_no_more(
     assert await stores.level(chain(1), committed_next) == (store if is_level else None)
     follower.follow.assert_called_with(1, 4)
     assert (1 in stores) == is_level, "a shard is opened instead"
+
+
+def test_a_standby_forgets_removed_entries_that_its_store_no_longer_has() -> None:
+    """Otherwise it would keep each removed document for as long as it is open."""
+    kept, expired, deleted, ended, stored = (sequence_number(each, 1) for each in (9, 2, 5, 6, 7))
+    standby = MagicMock(removed=frozenset([kept, expired, deleted, ended, stored]))
+    store = MagicMock(expired_before=sequence_number(3, 0), has=lambda each: each == stored)
+    deletions = [LoggedDeletions(each - 1, [each]) for each in (deleted, stored)]
+    removal = Removal(deletions, [LoggedEnd(ended - 1)])
+    assert set(standbys._removed(standby, removal, store)) == {expired, deleted, ended}
 
 
 async def test_a_standby_of_a_shard_that_this_worker_got_meanwhile_is_given_up() -> None:
