@@ -34,7 +34,8 @@ from streams.documents.fields import ID_BYTES_MAX
 from streams.documents.raw_documents import record_bytes
 from streams.kafka.producers import ProducerRecord
 from streams.monitoring.metrics import Metrics
-from streams.store.entry_batch import Removal, StoreChange
+from streams.store.changelog_codec import WRITER_BYTES, decode_records
+from streams.store.entry_batch import Place, Removal, StoreChange
 from streams.worker.fingerprint import PendingRecord
 from streams.worker.outputs import (
     ExpiredOutputs,
@@ -216,6 +217,20 @@ async def test_a_commit_has_the_offset_of_each_shard_even_without_outputs() -> N
     assert batch.changelog_bytes == sum(record.size for record in batch.records[1:])
     assert all(record.key and not record.about for record in idle.records)
     assert (idle.removed, idle.counts(), batch.ends) == (1, {}, {})
+
+
+@pytest.mark.parametrize(("late", "next_offset"), [(0, 50), (3, 40)], ids=["in place", "late"])
+async def test_a_late_commit_without_a_transaction_leaves_the_progress_as_it_was(
+    late: int, next_offset: int
+) -> None:
+    """Its outputs and entries do not count either, or are there twice."""
+    before = Progress(CHAIN, 40, 11, NO_CONTROL)
+    change = StoreChange((), place=Place(b"w" * WRITER_BYTES, 8, before))
+    batch = await output_batch([ready([], 50)], RULES, {0: change})
+    assert batch.ends == {0: 9}
+    (record,) = batch.records
+    read = decode_records([record.key], [record.value], [8 + late], str)
+    assert [each.progress.next for each in read.progress] == [next_offset]
 
 
 async def test_the_document_of_a_record_is_what_its_packet_says() -> None:
