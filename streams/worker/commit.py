@@ -64,9 +64,11 @@ _ABORTED_WAIT_SECONDS: Final = 0.2
 _POSITION_SECONDS: Final = 10.0
 """How often shards without outputs commit their log position, so that the log can be trimmed."""
 _UNCHANGED_SECONDS: Final = 600.0
-"""How often a shard commits its progress again, at least once, and soon after it has opened. A
-paused worker may have written an older one after it; this commit notices that, before compaction
-removes the newer one. It also tells other workers who owns an idle shard."""
+"""How often a shard commits its progress again; it also does so soon after it has opened. At least
+once, a paused worker may have written an older one after it; this commit notices that, before
+compaction removes the newer one. It tells other workers who owns an idle shard, and corrects the
+group's offset: the coordinator of Kafka 3 forgets one if a request of the transaction before arrives
+late (docs/decisions/late-requests.md)."""
 _LOOK_SECONDS: Final = 10.0
 """How often a worker asks its producer whether a connection has failed."""
 _MARKERS_SECONDS: Final = 15.0
@@ -247,7 +249,7 @@ class OutputCommits:
         """Return what each shard can commit now; the event loop gets turns in between."""
         now = time.monotonic()
         positions = now - self._positions_at >= _POSITION_SECONDS
-        unchanged = positions and not self._is_fenced() and self._repeats_progress(now)
+        unchanged = positions and self._repeats_progress(now)
         if positions:
             self._positions_at = now
         if unchanged:
@@ -276,11 +278,6 @@ class OutputCommits:
         return now - self._unchanged_at >= _UNCHANGED_SECONDS or any(
             shard.is_open and not shard.has_committed for shard in self._shards.values()
         )
-
-    def _is_fenced(self) -> bool:
-        """Return whether brokers refuse late records: in transactions, stores name no writer."""
-        stores = (each.store for each in self._shards.values())
-        return not any(store is not None and store.place.writer for store in stores)
 
     def _of_shards(self, all_ready: Iterable[ShardReady[PendingRecord]]) -> Iterator[_ShardCommit]:
         for ready in all_ready:

@@ -95,6 +95,7 @@ class ClusterLimits:
 
     ``markers_seconds`` is how long the marker of a transaction sometimes takes at most.
     ``keeps_last``: members that give partitions up give up their first ones, shard 0 among them.
+    ``forgets_pending``: as the coordinator of Kafka 3, if it refuses the offsets of a late request.
     """
 
     session_seconds: float = 6.0
@@ -104,6 +105,7 @@ class ClusterLimits:
     markers_seconds: float = 0.01
     slow_markers: float = 0.0
     keeps_last: bool = False
+    forgets_pending: bool = False
 
 
 class Cluster:
@@ -274,7 +276,12 @@ class Cluster:
         metadata: GroupMetadata,
         offsets: Mapping[int, Committed],
     ) -> None:
-        self.transactions.verify(transactional_id, producer, OFFSETS)
+        try:
+            self.transactions.verify(transactional_id, producer, OFFSETS)
+        except RefusedError:
+            if self.limits.forgets_pending:
+                self.group.forget_pending(producer.id, metadata, offsets)
+            raise
         self.group.commit_in_transaction(producer.id, metadata, offsets)
 
     def marker_seconds(self) -> float:

@@ -346,6 +346,15 @@ class GroupCoordinator:
         self._check_member(metadata)
         self._pending.setdefault(producer_id, {}).update(offsets)
 
+    def forget_pending(
+        self, producer_id: int, metadata: GroupMetadata, partitions: Iterable[int]
+    ) -> None:
+        """Take the offsets of a producer's open transaction back."""
+        self._check_member(metadata)
+        pending = self._pending.get(producer_id, {})
+        for partition in partitions:
+            pending.pop(partition, None)
+
     def mark(self, producer_id: int, *, committed: bool) -> None:
         offsets = self._pending.pop(producer_id, {})
         if committed:

@@ -76,6 +76,7 @@ def faults_of(theme: Theme) -> Callable[[WorkerScenario], list[Event]]:
 # ---- events
 
 END: Final = "end a transaction"
+OFFSETS: Final = "commit offsets in a transaction"
 
 HELD_ENDS: Final = drawn(
     lambda rng: [
@@ -83,6 +84,14 @@ HELD_ENDS: Final = drawn(
     ]
 )
 """Ends of transactions arrive during the next transactions."""
+
+HELD_OFFSETS: Final = drawn(
+    lambda rng: [
+        Event(each / 2, Fault.HOLD, rng.choice([0.02, 0.1, 0.5]), rng.random(), moment=OFFSETS)
+        for each in range(2, 30)
+    ]
+)
+"""The group's offsets arrive again during the next transactions."""
 
 JOINS: Final = drawn(
     lambda rng: [Event(4.0 + 6 * each + rng.uniform(0.0, 5.0), Fault.JOIN) for each in range(6)]
@@ -588,6 +597,19 @@ MUTANTS: Final = mutants(
         "a producer keeps its epoch after a broken connection": Tried(
             always(SimulatedTransactions, "_needs_new_epoch", False),
             group_of(2, Theme.MIXED, network=NetworkFaults(), events=HELD_ENDS),
+        ),
+        "the group's offset stays behind if its coordinator has forgotten it": Tried(
+            always(OutputCommits, "_repeats_progress", False),
+            group_of(
+                2,
+                Theme.MIXED,
+                network=NetworkFaults(),
+                events=HELD_OFFSETS,
+                cluster=lambda scenario: replace(
+                    scenario.cluster, markers_seconds=0.3, forgets_pending=True
+                ),
+            ),
+            start=48,
         ),
         "a commit that was fenced is taken for one that did not take place": Tried(
             always(SimulatedTransactions, "_fenced_end_is_unknown", False),

@@ -228,6 +228,7 @@ def draw_worker_scenario(seed: int) -> WorkerScenario:
             markers_seconds=rng.choice([0.005, 0.3, 3.0]),
             slow_markers=rng.choice([0.0, 0.2]),
             keeps_last=others,
+            forgets_pending=random.Random(f"pending {seed}").random() < 0.5,
         ),
         network=NetworkFaults(
             lost=rng.choice([0.0, 0.0, 0.005]),

@@ -185,6 +185,20 @@ async def test_positions_alone_carry_offsets(
     assert worker.registry.get_sample_value("firstseen_bucket_documents_count") == 1
 
 
+async def test_a_shard_commits_its_progress_soon_after_it_has_opened(
+    worker: HandDriven, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So the group's offset is right again, whatever it was before."""
+    monkeypatch.setattr(commit, "_POSITION_SECONDS", 0.0)
+    await worker.open(0)
+    worker.send(0, text(1))
+    await until(lambda: worker.broker.offsets == {0: 1})
+    await worker.revoke(0)
+    worker.broker.offsets = {0: 0}
+    await worker.open(0)
+    await until(lambda: worker.broker.offsets == {0: 1})
+
+
 # ---- commits that fail
 
 
