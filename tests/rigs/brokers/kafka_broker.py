@@ -233,7 +233,6 @@ class KafkaBroker:
     def _format(self, configuration: Path) -> None:
         written = _loaded_classes().with_suffix(f".{os.getpid()}")
         command = [*self._java(written), "kafka.tools.StorageTool", "format"]
-        command += ["--standalone"] if self.is_alone_controller else []
         # One argument: an id may begin with a dash.
         command += [f"--cluster-id={_CLUSTER_ID}", "--config", str(configuration)]
         with self.log_path.open("ab") as log:

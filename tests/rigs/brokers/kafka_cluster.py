@@ -7,8 +7,6 @@ a lost quorum. With ``nodes`` each has its own address, and all three are contro
 
 from __future__ import annotations
 
-import base64
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -116,14 +114,12 @@ def _controllers(
         number: f"{node.host}:{port}"
         for number, (node, port) in enumerate(zip(nodes, ports, strict=True), 1)
     }
-    voters = ",".join(f"{number}@{address}:{_uuid()}" for number, address in addresses.items())
     return [
         KafkaBroker(
             directory,
             controller_port=port,
             node_id=number,
             properties=properties,
-            format_options=["--initial-controllers", voters],
             host=node.host,
             controllers=addresses,
             launcher=node.launcher,
@@ -132,12 +128,3 @@ def _controllers(
             zip(directories, nodes, ports, strict=True), 1
         )
     ]
-
-
-def _uuid() -> str:
-    """Return a random id in Kafka's form; Kafka's tool refuses one that begins with a dash."""
-    while (made := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith(
-        "-"
-    ):
-        pass
-    return made

@@ -123,18 +123,17 @@ def server_properties(
 
     ``controllers`` has the addresses of all controllers by number.
     """
-    listeners = f"PLAINTEXT://{host}:{client_port}"
+    clients = f"PLAINTEXT://{host}:{client_port}"
     is_controller = node_id in controllers
-    if is_controller:
-        listeners += f",CONTROLLER://{controllers[node_id]}"
+    controller = f",CONTROLLER://{controllers[node_id]}" if is_controller else ""
     return {
         **_PROPERTIES,
         **protocols(),
         "process.roles": "broker,controller" if is_controller else "broker",
         "node.id": str(node_id),
-        "listeners": listeners,
-        "advertised.listeners": listeners,
-        "controller.quorum.bootstrap.servers": ",".join(controllers.values()),
+        "listeners": clients + controller,
+        "advertised.listeners": clients,
+        "controller.quorum.voters": ",".join(f"{n}@{a}" for n, a in controllers.items()),
         "log.dirs": str(data),
         **overrides,
     }

@@ -60,14 +60,14 @@ class SecuredKafka:
         plain, controller, scram, mtls = (free_port() for _ in range(4))
         self.sasl_ssl = f"{_HOST}:{scram}"
         self.mtls = f"{_HOST}:{mtls}"
-        listeners = {"PLAINTEXT": plain, "CONTROLLER": controller, "SCRAM": scram, "MTLS": mtls}
+        listeners = {"PLAINTEXT": plain, "SCRAM": scram, "MTLS": mtls}
         addresses = ",".join(f"{name}://{_HOST}:{port}" for name, port in listeners.items())
         self.server = KafkaBroker(
             directory,
             client_port=plain,
             controller_port=controller,
             properties={
-                "listeners": addresses,
+                "listeners": f"{addresses},CONTROLLER://{_HOST}:{controller}",
                 "advertised.listeners": addresses,
                 **protocols(SCRAM="SASL_SSL", MTLS="SSL"),
                 "sasl.enabled.mechanisms": "SCRAM-SHA-512",

@@ -121,7 +121,10 @@ def rows_in(bundle: Bundle) -> dict[int, int]:
     return {each.chain.partition: each.end - each.first for each in bundle.segments}
 
 
-async def test_what_comes_before_a_bundle_is_read_back_leaves_together(worker: HandDriven) -> None:
+async def test_what_comes_before_a_bundle_is_read_back_leaves_together(
+    worker: HandDriven, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(order, "_UNANSWERED_SECONDS", 60.0)
     await worker.open(0, 1, 2)
     worker.log.is_held = True
     worker.send(1, text(1))
