@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from streams.settings.settings import Settings
+from streams.settings.settings import GroupProtocol, Settings
 
 LIBRDKAFKA: Final = "firstseen.librdkafka"  # the logger of the library's log lines
 
@@ -82,6 +82,14 @@ def raw_consumer_config(settings: Settings, worker: str) -> dict[str, Any]:
     session_ms = int(settings.session_timeout_seconds * _MS)
     instance = settings.group_instance_id
     static = {} if instance is None else {"group_instance_id": instance}
+    if settings.group_protocol is GroupProtocol.CONSUMER:
+        membership: dict[str, Any] = {"group_protocol": "consumer"}  # the rest is the brokers'
+    else:
+        membership = {
+            "partition_assignment_strategy": "cooperative-sticky",
+            "session_timeout_ms": session_ms,
+            "heartbeat_interval_ms": min(_HEARTBEAT_MS, session_ms // 3),
+        }
     return {
         "queued.max.messages.kbytes": _PREFETCH_KIB,
         # A partition with this many records is not fetched while a batch is gathered; otherwise
@@ -98,9 +106,6 @@ def raw_consumer_config(settings: Settings, worker: str) -> dict[str, Any]:
             settings,
             client_id=worker,
             group_id=settings.application_id,
-            partition_assignment_strategy="cooperative-sticky",
-            session_timeout_ms=session_ms,
-            heartbeat_interval_ms=min(_HEARTBEAT_MS, session_ms // 3),
             auto_offset_reset="earliest",
             enable_auto_commit=False,
             enable_auto_offset_store=False,
@@ -108,6 +113,7 @@ def raw_consumer_config(settings: Settings, worker: str) -> dict[str, Any]:
             enable_partition_eof=True,
             # The broker then also holds back offsets that an open transaction commits.
             isolation_level="read_committed",
+            **membership,
             **static,
         ),
     }

@@ -267,6 +267,10 @@ class Producer(_Client, confluent_kafka.Producer):
 class AdminClient(_Client, admin.AdminClient):
     _kind = "admin client"
 
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self.config = config
+        super().__init__(config)
+
     def close(self, seconds: float = END_SECONDS) -> None:
         leave = super().__exit__
         self._close(lambda: leave(None, None, None), seconds)

@@ -18,7 +18,7 @@ from tenacity import (
 )
 
 from simhash_core.errors import ErrorReason, FirstseenError
-from streams.errors import BrokerRefusedError
+from streams.errors import BrokerRefusedError, UnansweredError
 from streams.kafka.clients import Consumer
 
 # ---- Retries until a deadline, after errors that pass.
@@ -209,7 +209,16 @@ _GONE: Final = frozenset(
         KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001 - a public code of librdkafka
     }
 )
-_FENCED: Final = KafkaError(KafkaError.FENCED_INSTANCE_ID).str()
+# A fatal error may name its reason only in the text.
+_FENCED, _NO_GROUP, _UNRELEASED, _UNSUPPORTED = (
+    KafkaError(code).str()
+    for code in (
+        KafkaError.FENCED_INSTANCE_ID,
+        KafkaError.GROUP_ID_NOT_FOUND,
+        KafkaError.UNRELEASED_INSTANCE_ID,
+        KafkaError.UNSUPPORTED_VERSION,
+    )
+)
 _NOT_ALLOWED: Final = frozenset(
     {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED}
 )
@@ -232,12 +241,8 @@ class MemberFencedError(FirstseenError):
 def judge(error: KafkaError, topic: str) -> FirstseenError | None:
     """Return the error that ends the consumer; None for a temporary error."""
     code = error.code()
-    # A fatal error may name its reason only in the text.
-    if code == KafkaError.FENCED_INSTANCE_ID or _FENCED in error.str():
-        return MemberFencedError(
-            "another worker has joined the group with this worker's group_instance_id: give each "
-            "worker its own id"
-        )
+    if (refused := _refused_member(error)) is not None:
+        return refused
     if code == KafkaError._MAX_POLL_EXCEEDED:  # noqa: SLF001 - a public code of librdkafka
         logger.warning("this worker was out of the group for a while: %s", error.str())
         return None
@@ -251,6 +256,32 @@ def judge(error: KafkaError, topic: str) -> FirstseenError | None:
             "Read on both"
         )
     return BrokerRefusedError(f"cannot read {topic}: {error.str()}")
+
+
+def _refused_member(error: KafkaError) -> FirstseenError | None:
+    text = error.str()
+    if error.code() == KafkaError.FENCED_INSTANCE_ID or _FENCED in text:
+        return MemberFencedError(
+            "another worker has joined the group with this worker's group_instance_id: give each "
+            "worker its own id"
+        )
+    if _UNRELEASED in text:
+        return UnansweredError(
+            "the session of the worker that had this group_instance_id before has not ended: start "
+            "this worker again later, or give it another id"
+        )
+    if f"{_NO_GROUP}: ConsumerGroupHeartbeat" in text:
+        return BrokerRefusedError(
+            "the group has workers with group_protocol=classic: stop all workers before you change "
+            f"this setting ({text})"
+        )
+    if f"{_UNSUPPORTED}: ConsumerGroupHeartbeat" in text:
+        return BrokerRefusedError(
+            "the brokers do not support group_protocol=consumer, which needs Kafka 4 and consumer "
+            f"in their group.coordinator.rebalance.protocols ({text}). Or set "
+            "group_protocol=classic"
+        )
+    return None
 
 
 def topic_is_deleted(error: KafkaError, consumer: Consumer, topic: str) -> bool:

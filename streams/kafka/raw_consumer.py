@@ -34,6 +34,7 @@ from streams.kafka.errors import (
     AbortedError,
     StaleGenerationError,
     TopicDeletedError,
+    is_absent,
     is_passing,
     judge,
     topic_is_deleted,
@@ -127,6 +128,9 @@ class RawConsumer:
         revoke_seconds: float = 10.0,  # how long a rebalance waits for ``GroupEvents.revoked``
     ) -> None:
         self._topic = topic
+        # The broker then revokes the partitions of a deleted topic; the client reports no error.
+        self._is_of_broker = config.get("group.protocol") == "consumer"
+        self._may_be_deleted = False
         self._poll_records = poll_records
         self._revoke_seconds = revoke_seconds
         self._wake = threading.Condition()
@@ -319,6 +323,7 @@ class RawConsumer:
     def _turn(self) -> None:
         if self._calls.serve():
             self._interval.extend()
+        self._look_at_topic()
         for partition, offset in list(self._to_seek.items()):
             self._seek(partition, offset)
         if self._inbox.full:
@@ -340,6 +345,12 @@ class RawConsumer:
             self._hand_over([message, *self._consumer.consume(self._poll_records, 0)])
         if self._error is not None:
             raise self._error
+
+    def _look_at_topic(self) -> None:
+        """Raise ``TopicDeletedError`` if that is why the broker has revoked partitions."""
+        looks, self._may_be_deleted = self._may_be_deleted, False
+        if looks and is_absent(self._consumer, self._topic):
+            raise TopicDeletedError(self._topic)
 
     def _wait_for_room(self) -> None:
         now = time.monotonic()
@@ -461,6 +472,7 @@ class RawConsumer:
             self._give_up(revoked & self._owned)
         finally:
             self._unassign(fetched)
+        self._may_be_deleted = self._is_of_broker
 
     def _give_up(self, partitions: frozenset[int]) -> None:
         """Wait for a limited time until everything in progress for partitions is committed.

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing
 from typing import Final, NamedTuple, Self
 
+import msgspec
 from confluent_kafka import KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
@@ -27,7 +28,7 @@ from streams.errors import BrokerUnavailableError
 from streams.kafka.client_config import changelog_group, client_config, raw_consumer_config
 from streams.kafka.clients import AdminClient, Consumer, committed_offsets
 from streams.kafka.errors import Retries, becomes_true, is_of_client
-from streams.settings.settings import Delivery, Settings
+from streams.settings.settings import Delivery, GroupProtocol, Settings
 from streams.store.changelog import Changelog
 from streams.store.changelog_codec import ENTRIES_TAG, LoggedProgress, first_sequence, furthest
 from streams.topics.admin import (
@@ -87,6 +88,8 @@ class ExclusiveMember:
         self._owned: set[int] = set()
         self._was_disturbed = False
         name = f"{settings.application_id}.{command}"
+        # Workers that join meanwhile convert the group, whatever their protocol is.
+        settings = msgspec.structs.replace(settings, group_protocol=GroupProtocol.CLASSIC)
         config = {**raw_consumer_config(settings, name), "max.poll.interval.ms": 600_000}
         config.pop("group.instance.id", None)
         self._consumer = Consumer(config)

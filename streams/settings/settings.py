@@ -233,6 +233,11 @@ class Delivery(StrEnum):
     """Every raw record ends in exactly one committed output; needs a broker with transactions."""
 
 
+class GroupProtocol(StrEnum):
+    CLASSIC = "classic"
+    CONSUMER = "consumer"  # KIP-848: the broker assigns the partitions
+
+
 class Mode(StrEnum):
     SPLIT = "split"  # uniques on one topic, duplicates on another
     TAG = "tag"  # all documents on one topic, unchanged, with the verdict in headers
@@ -287,6 +292,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     shared_outputs: bool = False
     output_retention_ms: Annotated[int, Meta(ge=-1, le=2**63 - 1)] = -1
     session_timeout_seconds: Annotated[float, Meta(ge=1, le=300)] = 6.0
+    group_protocol: GroupProtocol = GroupProtocol.CLASSIC
     standbys: Annotated[int, Meta(ge=0, le=8)] = 0
     group_instance_id: Annotated[str, Meta(pattern="^[a-zA-Z0-9._-]{1,249}$")] | None = None
     send_timeout_seconds: Annotated[float, Meta(ge=1, le=600)] = 30.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from typing import Any, Final, NamedTuple
 
@@ -15,13 +15,13 @@ from streams.errors import BrokerUnavailableError
 from streams.kafka.clients import AdminClient, Consumer, committed_offsets
 from streams.kafka.errors import Retries, is_of_client
 from streams.topics.admin import partitions_of
+from streams.topics.group_description import described_group
 from streams.topics.watermarks import BrokerWatermarks, broker_answers
 
 # ---- The members of a group; no other code asks a broker for them.
 #
-# The older call, ``list_groups``, is used because the newer ``describe_consumer_groups`` ends the
-# process on a time-out, or if a broker goes down and comes back during the request (librdkafka
-# 2.16, the assertion in ``rd_kafka_enq_once_del_source_return``).
+# The older call, ``list_groups``, is used for all groups but those that it does not know: the newer
+# one may end the process (``streams.topics.group_description``).
 #
 # While a group's coordinator moves to another broker, the group may seem to have no members. So a
 # member should check that the list has the member itself.
@@ -30,15 +30,16 @@ _GROUP_SECONDS: Final = 10.0
 _ANSWER_SECONDS: Final = 5.0
 _AGAIN_SECONDS: Final = 0.2
 _STABLE: Final = "Stable"
+_DEAD: Final = "Dead"  # unknown, or with another protocol
 
 
 class ListedMember(NamedTuple):
-    """``assignment`` has the partitions in Kafka's encoding; b"" during a rebalance."""
+    """``assignment`` is in Kafka's encoding (b"" during a rebalance), or partitions by topic."""
 
     name: str
     id: str  # new with each start, also of a static member
     host: str
-    assignment: bytes
+    assignment: bytes | Mapping[str, Iterable[int]]
 
 
 class ListedGroup(NamedTuple):
@@ -54,6 +55,9 @@ def listed_group(client: AdminClient, group: str, seconds: float) -> ListedGroup
         return ListedGroup(is_stable=False, members=[])
     if found.error is not None:
         raise KafkaException(found.error)
+    if found.state == _DEAD:
+        described = described_group(client.config, group, seconds)
+        return ListedGroup(described.is_stable, [ListedMember(*each) for each in described.members])
     members = [
         ListedMember(each.client_id, each.id, each.client_host.removeprefix("/"), each.assignment)
         for each in found.members
@@ -74,12 +78,16 @@ def group_members(client: AdminClient, group: str) -> dict[str, str]:
     return {member.name: member.id for member in listed.members}
 
 
-def assigned_partitions(assignment: bytes, topic: str) -> frozenset[int]:
-    """Return the partitions of a topic in a member's assignment, in Kafka's encoding.
+def assigned_partitions(
+    assignment: bytes | Mapping[str, Iterable[int]], topic: str
+) -> frozenset[int]:
+    """Return the partitions of a topic in a member's assignment.
 
-    The encoding is a version (int16), then an array of topics (int32 count), each with its name
+    Kafka's encoding is a version (int16), then an array of topics (int32 count), each with its name
     (int16 length) and an array of partitions (int32 each); b"" for none. Raises ``struct.error``.
     """
+    if not isinstance(assignment, bytes):
+        return frozenset(assignment.get(topic, ()))
     if not assignment:
         return frozenset()
     (count,) = struct.unpack_from(">i", assignment, 2)

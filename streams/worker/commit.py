@@ -67,8 +67,8 @@ _UNCHANGED_SECONDS: Final = 600.0
 """How often a shard commits its progress again; it also does so soon after it has opened. At least
 once, a paused worker may have written an older one after it; this commit notices that, before
 compaction removes the newer one. It tells other workers who owns an idle shard, and corrects the
-group's offset: the coordinator of Kafka 3 forgets one if a request of the transaction before arrives
-late (docs/decisions/late-requests.md)."""
+group's offset: the coordinator of Kafka 3 forgets one if a request of the transaction before
+arrives late (docs/decisions/late-requests.md)."""
 _LOOK_SECONDS: Final = 10.0
 """How often a worker asks its producer whether a connection has failed."""
 _MARKERS_SECONDS: Final = 15.0

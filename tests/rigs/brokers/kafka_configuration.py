@@ -44,6 +44,11 @@ _PROPERTIES = {
     "group.initial.rebalance.delay.ms": "0",
     # So that a killed worker is replaced within seconds in a test.
     "group.min.session.timeout.ms": "1000",
+    # The same for groups with the protocol consumer, whose members follow the broker's times.
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "500",
     # If a broker stands still for this time, as on a busy machine, its own controller fences it,
     # and for a moment its topics have no leader. The default is 9 s.
     "broker.session.timeout.ms": "20000",

@@ -17,7 +17,7 @@ from streams.kafka.client_config import (
     raw_consumer_config,
 )
 from streams.kafka.clients import AdminClient, Consumer, Producer
-from streams.settings.settings import Settings
+from streams.settings.settings import GroupProtocol, Settings
 
 OF_BOTH = {
     "fetch.wait.max.ms": "7",
@@ -65,6 +65,11 @@ def test_a_member_has_its_session_and_its_name() -> None:
     short = raw_consumer_config(settings(session_timeout_seconds=1), "w")
     assert short["heartbeat.interval.ms"] == 333
     assert "group.instance.id" not in short
+    of_brokers = raw_consumer_config(settings(group_protocol=GroupProtocol.CONSUMER), "w")
+    assert of_brokers["group.protocol"] == "consumer"
+    # librdkafka refuses these for this protocol.
+    refused = {"session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy"}
+    assert not refused & of_brokers.keys()
 
 
 @pytest.mark.parametrize(

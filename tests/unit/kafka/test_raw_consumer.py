@@ -314,6 +314,7 @@ async def test_a_commit_says_what_is_known(
         (KafkaError._TRANSPORT, None),
         (KafkaError.UNKNOWN_TOPIC_OR_PART, None),
         (KafkaError.FENCED_INSTANCE_ID, MemberFencedError),
+        (KafkaError.UNRELEASED_INSTANCE_ID, UnansweredError),
         (KafkaError.GROUP_AUTHORIZATION_FAILED, BrokerRefusedError),
         (KafkaError._FATAL, BrokerRefusedError),
         (KafkaError.INVALID_GROUP_ID, BrokerRefusedError),
@@ -322,3 +323,17 @@ async def test_a_commit_says_what_is_known(
 def test_which_errors_end_a_consumer(code: int, expected: type[FirstseenError] | None) -> None:
     error = judge(KafkaError(code), "raw")
     assert type(error) is (type(None) if expected is None else expected)
+
+
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [
+        (KafkaError.GROUP_ID_NOT_FOUND, "stop all workers before you change this setting"),
+        (KafkaError.UNSUPPORTED_VERSION, "Or set group_protocol=classic"),
+    ],
+)
+def test_a_fatal_error_of_the_group_protocol_says_what_to_do(code: int, advice: str) -> None:
+    text = f"Fatal error: {KafkaError(code).str()}: ConsumerGroupHeartbeat fatal error"
+    error = judge(KafkaError(KafkaError._FATAL, text), "raw")
+    assert isinstance(error, BrokerRefusedError)
+    assert advice in str(error)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 import struct
 
 import pytest
+from confluent_kafka import KafkaException
 
+from streams.topics import group_description
 from streams.topics.consumer_group import assigned_partitions
+from streams.topics.group_description import described_group
 
 
 def encoded(topics: dict[str, list[int]]) -> bytes:
@@ -26,6 +30,28 @@ def test_partitions_are_those_of_the_topic_alone() -> None:
 
 def test_member_without_an_assignment_has_no_partitions() -> None:
     assert assigned_partitions(b"", "raw") == set()
+    assert assigned_partitions({"others": [1]}, "raw") == set()
+
+
+def test_a_child_without_an_answer_is_replaced() -> None:
+    """As when librdkafka ends its process."""
+    config = {"bootstrap.servers": "127.0.0.1:9", "logger": None}
+    with pytest.raises(KafkaException, match="_TIMED_OUT"):
+        described_group(config, "group", 0.5)
+    first = group_description._CHILD._process
+    assert first is not None
+    assert first.poll() is None, "an error of the request does not end it"
+    first.kill()
+    first.wait()
+    with pytest.raises(KafkaException, match="_TIMED_OUT"):
+        described_group(config, "group", 0.5)
+    second = group_description._CHILD._process
+    assert second is not None
+    assert second.pid != first.pid
+    second.send_signal(signal.SIGSTOP)
+    with pytest.raises(KafkaException, match="no broker describes the group in time"):
+        group_description._CHILD.ask("{}", 0.1)
+    assert second.poll() is not None
 
 
 def test_cut_assignment_is_an_error() -> None:
