@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from streams.settings.settings import Mode
+from streams.settings.settings import GroupProtocol, Mode
 from tests.rigs.brokers.kafka_broker import why_kafka_cannot_run
 from tests.torture.enclosure import enclose, furnish, is_enclosed, why_no_enclosure
 from tests.torture.faults import Fault
@@ -59,6 +59,13 @@ def main() -> int:
         action="store_true",
         help="one fault at a time, each after the stream has recovered",
     )
+    parser.add_argument(
+        "--group-protocol",
+        choices=list(GroupProtocol),
+        type=GroupProtocol,
+        default=GroupProtocol.CLASSIC,
+        help="how workers join their group (classic)",
+    )
     parser.add_argument("--json", action="store_true", help="print only the JSON object")
     parser.add_argument("--keep", type=Path, help="keep logs and state in this new directory")
     chosen = parser.parse_args()
@@ -82,6 +89,7 @@ def main() -> int:
         chosen.brokers,
         chosen.kinds,
         chosen.apart,
+        chosen.group_protocol,
     )
     if chosen.keep is not None:
         try:

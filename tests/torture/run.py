@@ -14,7 +14,7 @@ from typing import Any
 
 from streams.kafka.clients import AdminClient
 from streams.settings.loader import load_settings
-from streams.settings.settings import Mode, Settings
+from streams.settings.settings import GroupProtocol, Mode, Settings
 from streams.topics.admin import create
 from streams.topics.plans import topic_plans
 from tests.torture.aftermath import aftermath, read_all
@@ -79,10 +79,12 @@ class Order:
     kinds: tuple[Fault, ...] = ()
     """The kinds of faults; by default all."""
     apart: bool = False
+    protocol: GroupProtocol = GroupProtocol.CLASSIC
 
     @property
     def options(self) -> tuple[str, ...]:
-        return (*OPTIONS, f"mode={self.mode}", f"standbys={self.standbys}")
+        chosen = (f"mode={self.mode}", f"standbys={self.standbys}")
+        return (*OPTIONS, *chosen, f"group_protocol={self.protocol}")
 
 
 @dataclass
@@ -141,6 +143,7 @@ class Report:
             "mode": self.order.mode,
             "standbys": self.order.standbys,
             "apart": self.order.apart,
+            "group_protocol": self.order.protocol,
             "minutes": round(self.seconds / 60, 1),
         }
 

@@ -92,6 +92,8 @@ TWO_IN_SYNC = {
     "default.replication.factor": "3",
     # Soon enough for members of a group, whose heartbeats wait while a dead broker is in sync.
     "broker.session.timeout.ms": "4000",
+    # As with the classic protocol, whose session is the workers' setting in torture.
+    "group.consumer.session.timeout.ms": "10000",
     # After this time a copy that cannot be reached is out of sync. The default is 30 s.
     "replica.lag.time.max.ms": "10000",
 }
