@@ -83,6 +83,7 @@ def dedup(
     from streams.offline.dedup_files import KINDS
     from streams.offline.local_dedup import DedupRequest, launched
 
+    outputs = {kind: "-" if name == "/dev/stdout" else name for kind, name in outputs.items()}
     if options.is_json() and "-" in outputs.values():
         raise UsageError(
             "--json and an output both write to standard output: name a file for the output"

@@ -196,7 +196,9 @@ def output_paths(files: Sequence[str], chosen: Mapping[Kind, str | None]) -> dic
         if name == STANDARD_OUTPUT:
             paths[kind] = _STANDARD_OUTPUT_PATH
             continue
-        path = paths[kind] = Path(name).resolve()
+        path = Path(name)
+        # ``/dev/stdout`` leads to a pipe that has no path of its own.
+        path = paths[kind] = path.absolute() if _is_stream(path) else path.resolve()
         if path.is_dir():
             raise UsageError(f"{FLAGS[kind]} is {path}, a directory: name a file")
         if not path.parent.is_dir():
@@ -204,7 +206,7 @@ def output_paths(files: Sequence[str], chosen: Mapping[Kind, str | None]) -> dic
                 f"{FLAGS[kind]} is {path}: there is no directory {path.parent}; create it first"
             )
         for written in (path, partial_path(path)):
-            if any(file != STANDARD_INPUT and _are_one_file(written, file) for file in files):
+            if any(_are_one_file(written, file) for file in files):
                 raise UsageError(
                     f"{FLAGS[kind]} is {path}, but {written} is an input itself: name another file"
                 )
@@ -309,7 +311,8 @@ def _stem(files: Sequence[str]) -> str:
 def _are_one_file(path: Path, file: str) -> bool:
     """Return whether both names lead to one regular file; one that is missing leads nowhere."""
     try:
-        return path.is_file() and path.samefile(file)
+        status = os.fstat(0) if file == STANDARD_INPUT else Path(file).stat()
+        return path.is_file() and os.path.samestat(path.stat(), status)
     except OSError:
         return False
 

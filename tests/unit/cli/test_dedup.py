@@ -32,7 +32,7 @@ from tests.unit.cli.dedup_corpus import (
     read_output,
     repeats_in,
 )
-from tests.unit.cli.running import message_of, report_of
+from tests.unit.cli.running import firstseen, message_of, report_of
 
 pytestmark = pytest.mark.usefixtures("empty_directory")
 
@@ -180,6 +180,33 @@ def test_a_device_is_not_renamed_over() -> None:
     dedup("f.jsonl", "--duplicates", "/dev/null", "--dead-letters", "/dev/null")
     assert Path("/dev/null").is_char_device()
     assert files() == ["f.jsonl", "f.unique.jsonl"]
+
+
+def test_an_output_may_be_a_pipe() -> None:
+    """As of a shell: ``--unique >(zstd > unique.zst)`` or ``--unique /dev/stdout | zstd``."""
+    Path("f.jsonl").write_bytes(line := as_line("1", TEXT))
+    reading, writing = os.pipe()
+    dedup("f.jsonl", "--unique", f"/dev/fd/{writing}", *OUTPUTS[2:])
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        assert pipe.read() == line
+    run = firstseen("dedup", "f.jsonl", "--unique", "/dev/stdout", *OUTPUTS[2:], "--force")
+    assert (run.returncode, run.stdout.encode()) == (ExitCode.OK, line)
+    assert files() == ["d", "f.jsonl", "x"]
+
+
+def test_the_file_of_standard_input_is_no_output() -> None:
+    Path("f.jsonl").write_bytes(line := as_line("1", TEXT))
+    before = os.dup(0)
+    with Path("f.jsonl").open("rb") as file:
+        os.dup2(file.fileno(), 0)
+    command = ("dedup", "-", "--unique", "f.jsonl", "--force", "--state", "s")
+    try:
+        assert "f.jsonl is an input itself" in message_of(ExitCode.USAGE, *command)
+    finally:
+        os.dup2(before, 0)
+        os.close(before)
+    assert Path("f.jsonl").read_bytes() == line
 
 
 @pytest.mark.parametrize(("length", "fits"), [(1024, True), (1025, False), (1026, False)])
