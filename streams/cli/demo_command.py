@@ -91,7 +91,7 @@ def _run(request: DemoRequest, page: Path | None, *, plain: bool) -> int:
     from streams.terminal.layout import output_console
 
     if page is not None:
-        options.open_page(page, "a").close()
+        options.check_page(page, request.input)
     as_json = options.is_json()
     console = output_console(stderr=as_json)
     with shown(console, _title(request), plain=plain) as view, running_demo(request, view) as demo:

@@ -64,9 +64,9 @@ def evaluate(
             labelled = read_labelled(documents, pairs, settings)
             quality = evaluate(labelled, settings, watch=watch).quality
         else:
-            with options.open_page(report, "w") as page:
-                text, quality = report_page((documents, pairs), settings, watch)
-                page.write(text)
+            options.check_page(report, documents, pairs)
+            text, quality = report_page((documents, pairs), settings, watch)
+            report.write_text(text, "utf-8")
     options.write_answer("evaluate", quality, _evaluation_view(quality, documents))
 
 

@@ -21,7 +21,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial, update_wrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TextIO, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import click
 
@@ -78,14 +78,17 @@ def announce(text: str) -> None:
     click.echo(f"firstseen: {text}", err=True)
 
 
-def open_page(page: Path, mode: str) -> TextIO:
-    """Open the page of ``--report``; raise ``click.BadParameter`` if that is not possible."""
+def check_page(page: Path, *inputs: str | None) -> None:
+    """Raise ``click.BadParameter`` if the page of ``--report`` cannot be written, or is an input."""
     try:
-        return cast("TextIO", page.open(mode, encoding="utf-8"))
+        page.open("a").close()
+        is_input = any(page.samefile(each) for each in inputs if each and Path(each).exists())
     except OSError as error:
         raise click.BadParameter(
             f"cannot write {page}: {error.strerror}", param_hint="--report"
         ) from None
+    if is_input:
+        raise click.BadParameter(f"{page} is an input itself", param_hint="--report")
 
 
 def given_text(file: str | None, text: str | None, settings: Settings) -> str:

@@ -140,6 +140,26 @@ def test_option_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "cannot write" in capsys.readouterr().err
 
 
+def test_a_run_that_fails_keeps_the_page_and_the_inputs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sample = labelled_sample(tmp_path, documents=30)
+    page = tmp_path / "page.html"
+    page.write_text("earlier")
+    before = {each: each.read_bytes() for each in tmp_path.iterdir()}
+    demo = ["demo", "--input", sample.documents, "--report", sample.documents]
+    assert main(demo) == ExitCode.USAGE
+    for documents, pairs, target in (
+        (sample.documents, sample.pairs, sample.documents),
+        (sample.documents, sample.pairs, sample.pairs),
+        (sample.pairs, sample.pairs, str(page)),
+    ):
+        command = ["evaluate", "--documents", documents, "--pairs", pairs, "--report", target]
+        assert main(command) != ExitCode.OK
+    assert capsys.readouterr().err.count("is an input itself") == 3
+    assert {each: each.read_bytes() for each in tmp_path.iterdir()} == before
+
+
 def test_thresholds_around_the_one_in_force() -> None:
     classic = Settings(profile="classic")
     assert [at.distance for at in distances_around(classic)] == [0, 1, 2, 3, 4, 5, 6]
