@@ -79,7 +79,7 @@ def announce(text: str) -> None:
 
 
 def check_page(page: Path, *inputs: str | None) -> None:
-    """Raise ``click.BadParameter`` if the page of ``--report`` cannot be written, or is an input."""
+    """Raise ``click.BadParameter`` if the page of ``--report`` is an input or cannot be written."""
     try:
         page.open("a").close()
         is_input = any(page.samefile(each) for each in inputs if each and Path(each).exists())

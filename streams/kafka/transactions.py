@@ -19,7 +19,7 @@ from typing import Any, Final, NoReturn, TypeVar
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from simhash_core.errors import FirstseenError
-from streams.errors import UnansweredError
+from streams.errors import Problem, SettingsError, UnansweredError
 from streams.kafka.client_config import logger as client_logger
 from streams.kafka.clients import ClientThread, Producer
 from streams.kafka.errors import (
@@ -372,6 +372,9 @@ class TransactionalProducer:
             kind = StaleGenerationError if reason.code() in STALE_GENERATION else AbortedError
             self._abort(producer, kind(f"{self._id}: cannot {step}: {reason.str()}"))
         self.close()
+        if reason.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            missing = f"the Kafka user may not Write TransactionalId {self._id}: grant it (ACL)"
+            raise SettingsError([Problem("kafka", "", "settings", missing)])
         if step != _OPEN:
             raise UnansweredError(
                 f"{self._id}: cannot {step} the transaction: {reason.str()}. If it happens again, "

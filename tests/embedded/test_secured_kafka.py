@@ -191,6 +191,16 @@ def test_a_worker_names_each_right_that_is_missing(secured: SecuredKafka, tmp_pa
         "Read group elsewhere",
     ]
 
+    secured.grant(
+        [
+            Grant("Topic", "elsewhere.*", ("Write", "Delete")),
+            Grant("Group", "elsewhere*", ("Read",)),
+        ]
+    )
+    worker = firstseen("worker", *options, "--set", f"state_dir={tmp_path}")
+    assert worker.returncode == ExitCode.CONFIGURATION, worker.stderr
+    assert "may not Write TransactionalId elsewhere." in worker.stderr
+
 
 def test_a_changelog_that_may_not_grow_names_the_right_and_the_command(
     secured: SecuredKafka, tmp_path: Path
