@@ -16,6 +16,7 @@ from pythonjsonlogger.json import JsonFormatter
 
 from simhash_core.errors import FirstseenError
 from streams.kafka.client_config import LIBRDKAFKA
+from streams.kafka.connection import refusal_of
 from streams.settings.settings import LogFormat, LogSettings
 
 logger = logging.getLogger(__name__)
@@ -94,6 +95,8 @@ class _JsonLines(JsonFormatter):
 class _LibrdkafkaFilter(logging.Filter):
     """Drops lines that the worker logs itself; passes others of one kind once in ten seconds.
 
+    A line about a connection that a broker refuses gets the setting to correct.
+
     Without a broker, librdkafka logs about eighty lines a second, of the same few kinds.
     """
 
@@ -114,6 +117,9 @@ class _LibrdkafkaFilter(logging.Filter):
         if record.created < self._next.get(kind, 0):
             return False
         self._next[kind] = record.created + _QUIET_SECONDS
+        refusal = refusal_of(message, protocol="")
+        if refusal is not None and refusal.is_certain:
+            record.msg, record.args = "%s. %s: %s", (message, refusal.setting, refusal.fix)
         return True
 
 

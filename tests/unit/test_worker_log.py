@@ -124,3 +124,13 @@ def test_rate_limited_log_has_a_line_each_time_the_count_has_doubled(
     counts = [1, 2, 4, 8, 16, 32, 64]
     assert caplog.messages[:-1] == [f"{n} skipped; the last: record {n}" for n in counts]
     assert caplog.messages[-1] == "150 skipped; the last: batch"
+
+
+def test_a_refused_connection_is_logged_with_the_setting(log: io.StringIO) -> None:
+    library = logging.getLogger(LIBRDKAFKA)
+    said = "b:9093/1: SASL authentication error: Authentication failed during re-authentication"
+    library.error("%s [%s] %s", "FAIL", "app#producer-1", said)
+    library.error("%s [%s] %s", "FAIL", "app#producer-1", "broker:9093/1: Connect failed")
+    refused, failed = (line["message"] for line in lines(log))
+    assert f"{said}. kafka.sasl.password: the broker refuses kafka.sasl.username" in refused
+    assert failed.endswith("Connect failed")
