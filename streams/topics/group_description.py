@@ -139,6 +139,7 @@ def main() -> None:
         try:
             answer = _described(client, request["group"], request["seconds"])
         except KafkaException as failure:
+            clients.clear()  # this one may ask the former coordinator of the group for ever
             error: KafkaError = failure.args[0]
             answer = {"code": error.code(), "error": error.str()}
             if error.code() == KafkaError.GROUP_ID_NOT_FOUND:
