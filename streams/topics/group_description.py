@@ -134,10 +134,11 @@ def main() -> None:
     for line in sys.stdin:
         signal.alarm(_IDLE_SECONDS)
         request = json.loads(line)
-        config = {**request["config"], "log_level": 0}
-        client = clients.setdefault(json.dumps(config), AdminClient(config))
+        key = json.dumps(request["config"])
+        if key not in clients:
+            clients[key] = AdminClient({**request["config"], "log_level": 0})
         try:
-            answer = _described(client, request["group"], request["seconds"])
+            answer = _described(clients[key], request["group"], request["seconds"])
         except KafkaException as failure:
             clients.clear()  # this one may ask the former coordinator of the group for ever
             error: KafkaError = failure.args[0]
