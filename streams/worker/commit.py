@@ -20,7 +20,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -61,6 +61,8 @@ _SHARDS_TOGETHER: Final = 50
 _MILLISECONDS: Final = 1000
 _ABORTS_LIMIT: Final = 10
 _ABORTED_WAIT_SECONDS: Final = 0.2
+_SIZE_MAX: Final = 1 << 20
+"""The most outputs and shards in one commit: no limit, until a transaction took too long."""
 _POSITION_SECONDS: Final = 10.0
 """How often shards without outputs commit their log position, so that the log can be trimmed."""
 _UNCHANGED_SECONDS: Final = 600.0
@@ -88,6 +90,10 @@ class _ShardCommit(NamedTuple):
     ready: ShardReady[PendingRecord]
     change: StoreChange
     beyond_lateness: int = 0  # new entries
+
+
+def _size(commit: _ShardCommit) -> int:
+    return 1 + len(commit.ready.ready.outputs)
 
 
 def _is_in_place(expected: int | None, end: int | None) -> bool:
@@ -138,6 +144,8 @@ class OutputCommits:
         self._traces = context.observers.traces
         self._events = events
         self._limit = batch.documents * batch.bundles  # records per shard
+        self._size = _SIZE_MAX
+        self._last = -1  # the last of those that a smaller commit had
         self._notes = OffsetMetadataWriter(context.rules.writer, context.rules.page)
         self._late = RateLimitedLog(
             logger,
@@ -182,7 +190,7 @@ class OutputCommits:
         await self._notice_failures()
         if not self._is_verified and not await self._verify():
             return True
-        commits = await self._prepared()
+        commits = self._first_of(await self._prepared())
         if not commits:
             return False
         with self._metrics.stage("output"):
@@ -201,6 +209,7 @@ class OutputCommits:
         self._pace.began(outputs, is_full=outputs >= self._limit)
         self._began = time.monotonic()
         self._under_way = frozenset(each.shard for each in commits)
+        size = sum(map(_size, commits))
         self._end = end = asyncio.get_running_loop().create_future()
         try:
             with self._metrics.waiting("commit"):
@@ -213,18 +222,21 @@ class OutputCommits:
                     self._checks_of(commits, batch.records),
                 )
             await self._committed(commits, batch, counts, ends)
+            self._size = min(_SIZE_MAX, self._size + self._size // 4 + 1)
         except UnverifiedError as error:
             self._is_verified = False
             self._metrics.transaction(TransactionOutcome.ABORTED)
             logger.info("%s: the last commits are looked up before the next one", error)
         except (AbortedError, FencedError) as error:
             self._is_verified = False
+            self._size = max(1, size // 2)
             await self._note_abort(error)
         except StaleGenerationError as error:
             await self._note_stale(error)
         except UnansweredError as error:
             self._metrics.transaction(TransactionOutcome.UNANSWERED)
             self._is_verified = False
+            self._size = max(1, size // 2)
             self._events.on_unknown([each.shard for each in commits], error)
         finally:
             self._under_way, self._end = frozenset(), None
@@ -256,7 +268,7 @@ class OutputCommits:
             self._unchanged_at = now
         commits: list[_ShardCommit] = []
         each_ready = self._participant.each_ready(
-            self._limit, positions=positions, unchanged=unchanged
+            min(self._limit, self._size), positions=positions, unchanged=unchanged
         )
         while True:
             with self._metrics.stage("output"):
@@ -273,6 +285,16 @@ class OutputCommits:
             begun = ShardReady(shard.partition, nothing, shard.progress)
             commits.append(_ShardCommit(shard, begun, shard.store.change([])))
         return commits
+
+    def _first_of(self, commits: list[_ShardCommit]) -> list[_ShardCommit]:
+        """Return as many commits as one transaction may have, of all shards in turn."""
+        if sum(map(_size, commits)) <= self._size:
+            return commits
+        commits.sort(key=lambda each: (each.shard.partition <= self._last, each.shard.partition))
+        sizes = accumulate(map(_size, commits))
+        part = commits[: max(1, sum(size <= self._size for size in sizes))]
+        self._last = part[-1].shard.partition
+        return part
 
     def _repeats_progress(self, now: float) -> bool:
         return now - self._unchanged_at >= _UNCHANGED_SECONDS or any(

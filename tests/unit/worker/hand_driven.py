@@ -35,7 +35,7 @@ from simhash_core.log.participant import Participant
 from simhash_core.log.records import Bundle, LogRecord, Packet
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.verdicts import Rejection
-from streams.kafka.errors import UnverifiedError
+from streams.kafka.errors import AbortedError, UnverifiedError
 from streams.kafka.log_reader import LogRecords
 from streams.kafka.producers import UNCHECKED, CommitChecks, ProducerRecord
 from streams.kafka.raw_consumer import Fetched, GroupEvents, RawRecords, message_bytes
@@ -290,6 +290,7 @@ class Committer:
         self.script: deque[Commit] = deque()
         self.calls: list[tuple[list[int], bytes]] = []
         self.failed = 0
+        self.records_max = 1 << 20  # a transaction with more takes too long
 
     async def open(self) -> None: ...
     async def close(self) -> None: ...
@@ -310,6 +311,8 @@ class Committer:
         assert offsets, "a commit must have offsets"
         if checks.failures is not None and self.failed > checks.failures:
             raise UnverifiedError("a connection has failed")
+        if len(records) > self.records_max:
+            raise AbortedError("it took too long")
         self.calls.append((sorted(offsets), group_metadata))
         step = self.script.popleft() if self.script else Commit()
         self._broker.unstable |= offsets.keys()

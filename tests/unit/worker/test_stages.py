@@ -30,6 +30,7 @@ from tests.unit.worker.hand_driven import (
 
 ABORTED = AbortedError("aborted")
 CODEC = LogCodec(FINGERPRINTER.identity)
+SHARDS = 8
 
 # ---- reports, while another worker leads
 
@@ -283,6 +284,23 @@ async def test_ten_aborts_in_a_row_end_the_worker(worker: HandDriven) -> None:
     assert await worker.failure() is worker.pipeline.failure is ABORTED
     assert not worker.committer.script
     assert worker.outputs == []
+
+
+async def test_a_transaction_that_takes_too_long_is_tried_with_fewer_shards_and_outputs(
+    worker: HandDriven,
+) -> None:
+    await worker.open(*range(SHARDS))
+    worker.committer.records_max = 4  # an output, its entry, the progress, and one more
+    first = worker.hold_commit()
+    for number in range(10):
+        for partition in range(SHARDS):
+            worker.send(partition, text(SHARDS * number + partition))
+    await first.began.wait()
+    await turns(500)
+    first.go.set()
+    await until(lambda: worker.failures or len(worker.outputs) == 10 * SHARDS)
+    assert not worker.failures
+    assert len(set(worker.outputs)) == 10 * SHARDS
 
 
 @pytest.mark.parametrize("lost", [TOPICS.log, TOPICS.changelog])
