@@ -89,7 +89,7 @@ def test_a_worker_ends_when_its_topic_is_deleted(kafka_broker: Broker, tmp_path:
         send_and_settle(stream, keyed_documents(330, 50))
         delete_topic(stream, stream.settings.topics.raw)
         assert worker.await_end() == ExitCode.RUNTIME
-        assert f"{stream.settings.topics.raw} was deleted" in worker.log_text()
+        assert f"{stream.settings.topics.raw} no longer exists" in worker.log_text()
 
 
 def test_members_are_described_and_a_child_that_ends_is_replaced(
