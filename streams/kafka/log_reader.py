@@ -163,6 +163,8 @@ _CUT: Final = frozenset(
         KafkaError.OFFSET_OUT_OF_RANGE,
     }
 )
+# The client compares leader epochs (KIP-320), and names this reason only in the text.
+_TRUNCATED: Final = KafkaError(KafkaError._LOG_TRUNCATION).str()  # noqa: SLF001 - the same
 
 
 class LogRecords(NamedTuple):
@@ -185,11 +187,10 @@ class LogCutError(FirstseenError):
         self.wanted = wanted
         self.start = start
         self.end = end
-        super().__init__(
-            f"{topic} was to be read from offset {wanted}, but has offsets {start} to {end - 1}"
-            if end > start
-            else f"{topic} was to be read from offset {wanted}, but has no record (end: {end})"
-        )
+        has = f"offsets {start} to {end - 1}" if end > start else f"no record (end: {end})"
+        if start <= wanted <= end:
+            has = f"other records before it than were read: brokers have lost some ({has})"
+        super().__init__(f"{topic} was to be read from offset {wanted}, but has {has}")
 
 
 class LogReader(ReaderThread[LogRecords]):
@@ -209,6 +210,7 @@ class LogReader(ReaderThread[LogRecords]):
         self._heard_at = 0.0
         self._was_absent = False
         self._is_assigned = False
+        self._is_truncated = False
         self._error: FirstseenError | None = None
 
     def seek(self, offset: int) -> None:
@@ -258,6 +260,7 @@ class LogReader(ReaderThread[LogRecords]):
         self._consumer.assign([TopicPartition(self._topic, _PARTITION, offset)])
         self._reading, self._next = epoch, offset
         self._is_assigned = True
+        self._is_truncated = False
 
     def _stop_with(self, error: FirstseenError) -> None:
         """Stop reading until the next ``seek``, and report why, unless that was called already."""
@@ -274,7 +277,8 @@ class LogReader(ReaderThread[LogRecords]):
     def _note(self, error: KafkaError) -> None:
         if error.code() in _CUT:
             # One reading may get several such errors.
-            if self._is_assigned and not self._is_cut():
+            self._is_truncated |= _TRUNCATED in error.str()
+            if self._is_assigned and not self._is_cut() and not self._is_truncated:
                 self._assign(self._next, self._reading)  # it was unknown only for a moment
         elif topic_is_deleted(error, self._consumer, self._topic):
             self._stop_with(TopicDeletedError(self._topic))
@@ -292,12 +296,15 @@ class LogReader(ReaderThread[LogRecords]):
             self._stop_with(TopicDeletedError(self._topic))
 
     def _is_cut(self) -> bool | None:
-        """Report a missing next offset; return None if the broker does not respond."""
+        """Report a missing next offset, or lost records before it; return None without a response.
+
+        A partition that lost records may have got others since, at the same offsets.
+        """
         try:
             start, end = self._offset_range(_PARTITION)
         except KafkaException:
             return None
-        if start <= self._next <= end:
+        if start <= self._next <= end and not self._is_truncated:
             return False
         self._stop_with(LogCutError(self._topic, self._next, start, end))
         return True

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 from unittest.mock import create_autospec
 
 import pytest
@@ -18,6 +20,7 @@ from streams.kafka.errors import TopicDeletedError
 from streams.kafka.log_reader import LogCutError, LogReader, LogRecords
 from tests.rigs.async_tests import until
 from tests.rigs.brokers.broker import Broker
+from tests.rigs.brokers.kafka_broker import KafkaBroker
 from tests.unit.kafka.recording_owner import settings_for
 
 
@@ -114,6 +117,37 @@ async def test_an_offset_that_does_not_exist_is_reported_once(broker: Broker) ->
     (failure,) = log.failures
     assert isinstance(failure, LogCutError)
     assert (failure.wanted, failure.start, failure.end) == (1_000, 0, 10)
+
+
+async def test_lost_records_are_noticed_where_others_have_their_offsets(
+    own_kafka_broker: Broker, tmp_path: Path
+) -> None:
+    """As after an unclean election: another broker leads, has less, and gets new records."""
+    log, server = Log(own_kafka_broker, 10), own_kafka_broker.server
+    assert isinstance(server, KafkaBroker)
+    partition = server.data / f"{log.topic}-0"
+    shutil.copytree(partition, tmp_path / "kept")
+    log.append(5)
+    reader = log.reader()
+    reader.seek(0)
+    await until(lambda: len(log.offsets) == 15)
+
+    def lose_and_append() -> None:
+        server.kill()
+        shutil.rmtree(partition)
+        (tmp_path / "kept").rename(partition)
+        server.start()
+        log.append(20)
+
+    # Its thread notices the loss late.
+    reader._submit(lose_and_append)
+    await until(lambda: log.failures)
+    await reader.close()
+    (failure,) = log.failures
+    assert isinstance(failure, LogCutError)
+    assert "other records before it than were read" in str(failure)
+    assert (failure.wanted, failure.start, failure.end) == (15, 0, 30)
+    assert not any(offset > 14 for offset in log.offsets)
 
 
 def message(offset: int, error: KafkaError | None = None) -> Message:
