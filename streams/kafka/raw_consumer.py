@@ -129,7 +129,7 @@ class RawConsumer:
     ) -> None:
         self._topic = topic
         # The broker then revokes the partitions of a deleted topic; the client reports no error.
-        self._is_of_broker = config.get("group.protocol") == "consumer"
+        self._broker_assigns = config.get("group.protocol") == "consumer"
         self._may_be_deleted = False
         self._poll_records = poll_records
         self._revoke_seconds = revoke_seconds
@@ -472,7 +472,7 @@ class RawConsumer:
             self._give_up(revoked & self._owned)
         finally:
             self._unassign(fetched)
-        self._may_be_deleted = self._is_of_broker
+        self._may_be_deleted = self._broker_assigns
 
     def _give_up(self, partitions: frozenset[int]) -> None:
         """Wait for a limited time until everything in progress for partitions is committed.

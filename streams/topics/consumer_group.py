@@ -15,7 +15,7 @@ from streams.errors import BrokerUnavailableError
 from streams.kafka.clients import AdminClient, Consumer, committed_offsets
 from streams.kafka.errors import Retries, is_of_client
 from streams.topics.admin import partitions_of
-from streams.topics.group_description import described_group
+from streams.topics.group_description import ListedGroup, ListedMember, described_group
 from streams.topics.watermarks import BrokerWatermarks, broker_answers
 
 # ---- The members of a group; no other code asks a broker for them.
@@ -33,20 +33,6 @@ _STABLE: Final = "Stable"
 _DEAD: Final = "Dead"  # unknown, or with another protocol
 
 
-class ListedMember(NamedTuple):
-    """``assignment`` is in Kafka's encoding (b"" during a rebalance), or partitions by topic."""
-
-    name: str
-    id: str  # new with each start, also of a static member
-    host: str
-    assignment: bytes | Mapping[str, Iterable[int]]
-
-
-class ListedGroup(NamedTuple):
-    is_stable: bool
-    members: list[ListedMember]
-
-
 def listed_group(client: AdminClient, group: str, seconds: float) -> ListedGroup:
     """Ask once for a group's members; none for an unknown group. Raises ``KafkaException``."""
     listed: list[Any] = client.list_groups(group, timeout=seconds)
@@ -56,8 +42,7 @@ def listed_group(client: AdminClient, group: str, seconds: float) -> ListedGroup
     if found.error is not None:
         raise KafkaException(found.error)
     if found.state == _DEAD:
-        described = described_group(client.config, group, seconds)
-        return ListedGroup(described.is_stable, [ListedMember(*each) for each in described.members])
+        return described_group(client.config, group, seconds)
     members = [
         ListedMember(each.client_id, each.id, each.client_host.removeprefix("/"), each.assignment)
         for each in found.members

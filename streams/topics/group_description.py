@@ -22,7 +22,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException
@@ -34,21 +34,21 @@ _READ_BYTES: Final = 1 << 16
 _IDLE_SECONDS: Final = 120  # the child ends after this time without a request
 
 
-class DescribedMember(NamedTuple):
-    """``partitions`` has the numbers by topic."""
+class ListedMember(NamedTuple):
+    """``assignment`` is in Kafka's encoding (b"" during a rebalance), or partitions by topic."""
 
     name: str
-    id: str
+    id: str  # new with each start, also of a static member
     host: str
-    partitions: dict[str, list[int]]
+    assignment: bytes | Mapping[str, Iterable[int]]
 
 
-class GroupDescription(NamedTuple):
+class ListedGroup(NamedTuple):
     is_stable: bool
-    members: list[DescribedMember]
+    members: list[ListedMember]
 
 
-def described_group(config: Mapping[str, Any], group: str, seconds: float) -> GroupDescription:
+def described_group(config: Mapping[str, Any], group: str, seconds: float) -> ListedGroup:
     """Ask once for a group's members; none for an unknown group. Raises ``KafkaException``.
 
     ``config`` is that of an admin client. Blocking; for any thread.
@@ -59,9 +59,7 @@ def described_group(config: Mapping[str, Any], group: str, seconds: float) -> Gr
     reply = json.loads(_CHILD.ask(request, seconds + _START_SECONDS))
     if "code" in reply:
         raise KafkaException(KafkaError(reply["code"], reply["error"]))
-    return GroupDescription(
-        reply["is_stable"], [DescribedMember(*each) for each in reply["members"]]
-    )
+    return ListedGroup(reply["is_stable"], [ListedMember(*each) for each in reply["members"]])
 
 
 class _Child:
@@ -108,10 +106,12 @@ class _Child:
 def _line(process: subprocess.Popen[bytes], deadline: float) -> bytes:
     """Return the next line of a child; raise ``TimeoutError``, or ``OSError`` if it has ended."""
     assert process.stdout is not None
+    ready = select.poll()  # ``select`` takes no number above 1023, and a worker has many files
+    ready.register(process.stdout, select.POLLIN)
     line = b""
     while not line.endswith(b"\n"):
         left = deadline - time.monotonic()
-        if left <= 0 or not select.select([process.stdout], [], [], left)[0]:
+        if left <= 0 or not ready.poll(left * 1000):
             raise TimeoutError("no answer")
         if not (read := os.read(process.stdout.fileno(), _READ_BYTES)):
             raise BrokenPipeError("librdkafka has ended its process")

@@ -145,7 +145,7 @@ class OutputCommits:
         self._events = events
         self._limit = batch.documents * batch.bundles  # records per shard
         self._size = _SIZE_MAX
-        self._last = -1  # the last of those that a smaller commit had
+        self._last_shard = -1  # of the last commit that did not have all shards
         self._notes = OffsetMetadataWriter(context.rules.writer, context.rules.page)
         self._late = RateLimitedLog(
             logger,
@@ -290,10 +290,12 @@ class OutputCommits:
         """Return as many commits as one transaction may have, of all shards in turn."""
         if sum(map(_size, commits)) <= self._size:
             return commits
-        commits.sort(key=lambda each: (each.shard.partition <= self._last, each.shard.partition))
+        commits.sort(
+            key=lambda each: (each.shard.partition <= self._last_shard, each.shard.partition)
+        )
         sizes = accumulate(map(_size, commits))
         part = commits[: max(1, sum(size <= self._size for size in sizes))]
-        self._last = part[-1].shard.partition
+        self._last_shard = part[-1].shard.partition
         return part
 
     def _repeats_progress(self, now: float) -> bool:

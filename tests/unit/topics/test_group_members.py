@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import resource
 import signal
 import struct
+import subprocess
+import time
+from unittest.mock import create_autospec
 
 import pytest
 from confluent_kafka import KafkaException
@@ -57,3 +63,21 @@ def test_a_child_without_an_answer_is_replaced() -> None:
 def test_cut_assignment_is_an_error() -> None:
     with pytest.raises(struct.error):
         assigned_partitions(encoded({"raw": [0, 1]})[:12], "raw")
+
+
+def test_a_child_is_heard_by_a_worker_with_more_than_a_thousand_open_files() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    high = 1100
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, high + 1), hard))
+    reading, writing = os.pipe()
+    with (
+        os.fdopen(fcntl.fcntl(reading, fcntl.F_DUPFD_CLOEXEC, high), "rb") as output,
+        os.fdopen(writing, "wb", 0) as child,
+        os.fdopen(reading, "rb"),
+    ):
+        process = create_autospec(subprocess.Popen, instance=True, stdout=output)
+        child.write(b"{}\n")
+        assert group_description._line(process, time.monotonic() + 5.0) == b"{}\n"
+        with pytest.raises(TimeoutError):
+            group_description._line(process, time.monotonic() + 0.01)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -27,7 +27,7 @@ from streams.settings.loader import load_settings
 from streams.settings.settings import Delivery, Settings
 from streams.store.changelog_codec import LoggedProgress
 from streams.topics import consumer_group as listing
-from streams.topics.consumer_group import ListedGroup, ListedMember
+from streams.topics.group_description import ListedGroup, ListedMember
 from streams.topics.watermarks import BrokerWatermarks, Watermarks
 from streams.worker import index_on_kafka
 from streams.worker.index_on_kafka import (
