@@ -33,6 +33,10 @@ _PREFETCH_KIB: Final = 16 * _KIB
 _PARTITION_FETCH_BYTES: Final = 2 * _MIB
 """The limit of one fetch for one partition. It is more than a batch, because otherwise each fetch
 would end with a small batch."""
+_FETCH_BYTES: Final = 256 * _KIB
+"""The limit of one fetch for all partitions of a broker. An answer must come within
+``socket.timeout.ms``, and a late one is requested again: with the library's 16 MiB, a worker whose
+link carries less than 4 MB/s would read nothing."""
 _REFRESH_MS: Final = 5000  # how soon a deleted topic or a new partition is noticed
 _REJOIN_MS: Final = 20_000
 """How long a rebalance waits for a member that does not rejoin; nothing is read meanwhile. The
@@ -90,13 +94,14 @@ def raw_consumer_config(settings: Settings, worker: str) -> dict[str, Any]:
             "session_timeout_ms": session_ms,
             "heartbeat_interval_ms": min(_HEARTBEAT_MS, session_ms // 3),
         }
-    return {
+    config = {
         "queued.max.messages.kbytes": _PREFETCH_KIB,
         # A partition with this many records is not fetched while a batch is gathered; otherwise
         # each new record would end a fetch of all partitions. A lower number would delay a slow
         # stream.
         "queued.min.messages": 4,
         "max.partition.fetch.bytes": _PARTITION_FETCH_BYTES,
+        "fetch.max.bytes": _FETCH_BYTES,
         # How soon a full queue is checked again: the default of one second would leave a gap.
         "fetch.queue.backoff.ms": 20,
         "topic.metadata.refresh.interval.ms": _REFRESH_MS,
@@ -117,6 +122,8 @@ def raw_consumer_config(settings: Settings, worker: str) -> dict[str, Any]:
             **static,
         ),
     }
+    # The library refuses a larger value, although a consumer reads larger messages all the same.
+    return {**config, "message.max.bytes": config["fetch.max.bytes"]}
 
 
 def _answers_within_session(session_ms: int) -> dict[str, int]:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -47,6 +47,12 @@ TO_THE_END: Final[Mapping[str, Any]] = MappingProxyType(
     }
 )
 """Consumer configuration for reading assigned partitions from given offsets to their ends."""
+
+_FETCH_LIMITS: Final[Mapping[str, Any]] = MappingProxyType(
+    # The library refuses a larger message.max.bytes, although a consumer reads larger messages.
+    {"fetch.max.bytes": 1024 * 1024, "message.max.bytes": 1024 * 1024}
+)
+"""The limits of one fetch. A larger answer would come too late on a slow link, again and again."""
 
 Report = Callable[[int], None]
 """Called with the number of offsets that are left."""
@@ -122,7 +128,7 @@ class Changelog:
         begins after ``start``, stays incomplete or cannot be read; ``UnansweredError`` if the
         broker is silent for too long; ``InterruptedError`` soon after ``interrupted`` is set.
         """
-        with self._consumer() as consumer:
+        with self.consumer() as consumer:
             low, high = self._ends_with(consumer, start)
             self._check_start(start, low)
             first = max(start, low)
@@ -141,17 +147,17 @@ class Changelog:
 
     def ends(self, read_to: int = 0) -> tuple[int, int]:
         """Return the first offset and the committed end (``read_to`` or more); raises as `read`."""
-        with self._consumer() as consumer:
+        with self.consumer() as consumer:
             return self._ends_with(consumer, read_to)
 
     @contextmanager
-    def _consumer(self, isolation: str = "read_committed") -> Iterator[Consumer]:
+    def consumer(self, isolation: str = "read_committed") -> Iterator[Consumer]:
         consumer = Consumer(
             {
-                "fetch.message.max.bytes": 8 * 1024 * 1024,
                 "queued.max.messages.kbytes": 32 * 1024,
                 **self.config,
                 **TO_THE_END,
+                **_FETCH_LIMITS,
                 "isolation.level": isolation,
                 "fetch.wait.max.ms": _EMPTY_FETCH_MS,
             }
@@ -169,14 +175,14 @@ class Changelog:
         The committed end may be too low for a moment: after a broker start, or until transaction
         markers are written. Raises ``RecoveryError`` if it stays too low.
         """
-        low, high = self._ends(consumer)
+        low, high = self.first_and_end(consumer)
         deadline = time.monotonic() + self.silence_seconds
         while start > high:
             if time.monotonic() > deadline:
                 raise self._too_short(start, high)
             if self.interrupted.wait(_AGAIN_SECONDS):
                 raise InterruptedError(f"reading {self} was interrupted before it began")
-            low, high = self._ends(consumer)
+            low, high = self.first_and_end(consumer)
         return low, high
 
     def _too_short(self, start: int, high: int) -> RecoveryError:
@@ -193,8 +199,8 @@ class Changelog:
         )
 
     def _end_of_all(self) -> int:
-        with self._consumer("read_uncommitted") as consumer:
-            return self._ends(consumer)[1]
+        with self.consumer("read_uncommitted") as consumer:
+            return self.first_and_end(consumer)[1]
 
     def _hung(self) -> str:
         return (
@@ -221,7 +227,7 @@ class Changelog:
             start,
         )
 
-    def _ends(self, consumer: Consumer) -> tuple[int, int]:
+    def first_and_end(self, consumer: Consumer) -> tuple[int, int]:
         deadline = time.monotonic() + self.silence_seconds
 
         def once() -> tuple[int, int]:
@@ -259,7 +265,7 @@ class Changelog:
                 batch = LoggedBatch.of(records, str(self))
                 yield batch
                 report(max(0, high - batch.next_offset))
-            at_end = at_end or any(self._is_end(event, high) for event in events)
+            at_end = at_end or any(self.is_end(event, high) for event in events)
             if at_end and not lacks():
                 report(0)
                 return
@@ -292,7 +298,7 @@ class Changelog:
                 f"{read} records and before its end at offset {high}: is the broker reachable?"
             )
 
-    def _is_end(self, event: Message, high: int) -> bool:
+    def is_end(self, event: Message, high: int) -> bool:
         """Return whether the log was read to its end; raise ``RecoveryError`` for permanent errors.
 
         A new leader may report a lower end for a moment.
@@ -305,23 +311,74 @@ class Changelog:
         raise RecoveryError(f"cannot read the changelog {self}: {error.str()}")
 
 
+# ---- The last progress of many partitions.
+
+
 def last_progress(
-    topic: str, partition: int, config: Mapping[str, Any], timeout_seconds: float
-) -> LoggedProgress | None:
-    """Return the last committed progress that does not go back; None if there is none.
+    topic: str, partitions: Collection[int], config: Mapping[str, Any], timeout_seconds: float
+) -> dict[int, LoggedProgress]:
+    """Return the last committed progress of each partition that has one; none goes back.
 
     Each transaction ends with a progress record, so the first step back nearly always finds it.
+    One consumer reads all partitions, because a new one for each of a thousand takes minutes.
     ``config`` is librdkafka's, with a ``group.id``; ``timeout_seconds`` bounds each wait. Blocking.
     Raises ``RecoveryError``, ``ChangelogFormatError`` and ``UnansweredError``.
     """
-    log = Changelog(topic, partition, config, timeout_seconds, may_be_cut=True)
-    progress: LoggedProgress | None = None
-    for tail in log.tails():
-        for batch in tail:
-            progress = furthest(progress, batch.decoded().progress)
-        if progress is not None:
-            break
-    return progress
+    logs = {
+        each: Changelog(topic, each, config, timeout_seconds, may_be_cut=True)
+        for each in partitions
+    }
+    found: dict[int, LoggedProgress] = {}
+    step = _FIRST_STEP
+    while logs:
+        # A new consumer for each step: events of the step before cannot reach it.
+        with next(iter(logs.values())).consumer() as consumer:
+            ranges = {each: log.first_and_end(consumer) for each, log in logs.items()}
+            starts = {
+                each: max(low, high - step) for each, (low, high) in ranges.items() if high > low
+            }
+            highs = {each: ranges[each][1] for each in starts}
+            consumer.assign([TopicPartition(topic, *place) for place in starts.items()])
+            for partition, batch in _tails(consumer, logs, highs, timeout_seconds):
+                progress = furthest(found.get(partition), batch.decoded().progress)
+                if progress is not None:
+                    found[partition] = progress
+        logs = {
+            each: logs[each]
+            for each, start in starts.items()
+            if each not in found and start > ranges[each][0]
+        }
+        step *= _STEP_GROWTH
+    return found
+
+
+def _tails(
+    consumer: Consumer,
+    logs: Mapping[int, Changelog],
+    highs: Mapping[int, int],
+    timeout_seconds: float,
+) -> Iterator[tuple[int, LoggedBatch]]:
+    """Yield records of assigned partitions until each was read to its end in ``highs``."""
+    unread, some_log = set(highs), next(iter(logs.values()))  # an error may be of no partition
+    heard = time.monotonic()
+    while unread:
+        messages = consumer.consume(_BATCH, _POLL_SECONDS)
+        for partition, group in groupby(messages, methodcaller("partition")):
+            log, records = logs.get(partition, some_log), []
+            for message in group:
+                if message.error() is None:
+                    records.append(message)
+                elif log.is_end(message, highs.get(partition, 0)):
+                    unread.discard(partition)
+                    heard = time.monotonic()
+            if records:
+                heard = time.monotonic()
+                yield partition, LoggedBatch.of(records, str(log))
+        if time.monotonic() - heard > timeout_seconds:
+            raise UnansweredError(
+                f"no data from the changelog {logs[min(unread)]} for {timeout_seconds:g} s, "
+                f"before its end at offset {highs[min(unread)]}: is the broker reachable?"
+            )
 
 
 # ---- Follows changelog partitions as their owners commit, with one consumer in its own thread.
@@ -354,9 +411,9 @@ class ChangelogFollower(ReaderThread[_Read]):
             {
                 **config,
                 **TO_THE_END,
+                **_FETCH_LIMITS,
                 "isolation.level": "read_committed",
                 "fetch.wait.max.ms": _FOLLOWED_EMPTY_FETCH_MS,
-                "fetch.message.max.bytes": 1024 * 1024,
                 "queued.max.messages.kbytes": 16 * 1024,
             },
             topic,

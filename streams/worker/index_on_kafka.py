@@ -8,7 +8,7 @@ import logging
 import struct
 import time
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import ClassVar, Final, NamedTuple
 
 import msgspec
@@ -427,7 +427,6 @@ the application."""
 
 _DELETE_SECONDS: Final = 10.0
 _MEMBERS_MAX: Final = 1_000  # how many members to remember; the latest ones stay
-_READ_TOGETHER: Final = 8
 _ID_TRIES: Final = 5
 _OPENING_SECONDS: Final = 15.0
 """How long another worker may take to join the group and to commit progress of shard 0."""
@@ -492,12 +491,13 @@ class IndexOnKafka:
 
         Raises the errors of ``last_progress``.
         """
-        settings, wanted = self._settings, set(partitions)
-        topic, seconds = settings.topics.changelog, settings.send_timeout_seconds
-        config = client_config(settings, group_id=changelog_group(settings))
-        with ThreadPoolExecutor(_READ_TOGETHER) as pool:
-            read = pool.map(lambda each: last_progress(topic, each, config, seconds), wanted)
-            return {p: last for p, last in zip(wanted, read, strict=True) if last is not None}
+        settings = self._settings
+        return last_progress(
+            settings.topics.changelog,
+            set(partitions),
+            client_config(settings, group_id=changelog_group(settings)),
+            settings.send_timeout_seconds,
+        )
 
     def _log_writer(self) -> str | None:
         """Return who appended the last record of the log that says so; blocking."""

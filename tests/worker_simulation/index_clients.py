@@ -291,7 +291,7 @@ class _Changelog(Changelog):
             yield batch
 
     @contextmanager
-    def _consumer(self, isolation: str = "read_committed") -> Iterator[Consumer]:
+    def consumer(self, isolation: str = "read_committed") -> Iterator[Consumer]:
         host, slowness = self.config["host"], self.config["slowness"]
         consumer = _Consumer(host, slowness, committed=isolation == "read_committed")
         yield cast(Consumer, consumer)

@@ -1,8 +1,10 @@
-"""A proxy of a Kafka broker that keeps a request back and delivers it late, or changes an answer.
+"""A proxy of a Kafka broker that delivers a request late, slows answers down, or changes one.
 
 It reads the kind of each request (https://kafka.apache.org/protocol), keeps one request back and
 cuts its connection. The client connects again and repeats the request. Later the proxy delivers the
 one that it kept back. A network does the same with a packet that takes a slower route.
+
+It can make answers as slow as a link of few bytes a second does.
 
 It can also answer a produce request as a broker that has its records already, and no longer knows
 their offsets. A broker does this after a restart, if the answers to several requests were lost.
@@ -13,6 +15,7 @@ from __future__ import annotations
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -25,6 +28,7 @@ MARK = 219
 SO_ORIGINAL_DST = 80
 DUPLICATE_SEQUENCE_NUMBER = 46
 UNKNOWN_OFFSET = -1
+PIECE_BYTES = 16 * 1024
 
 Address = tuple[str, int]
 
@@ -56,6 +60,7 @@ class RequestProxy:
         self._keeps = threading.Event()
         self._to_keep: Request | None = None
         self._before: Request | None = None
+        self._bytes_per_second: int | None = None
         self._hides_offset = False
         self._to_hide: set[tuple[socket.socket, int]] = set()
         self._connections: set[socket.socket] = set()
@@ -78,6 +83,10 @@ class RequestProxy:
         """Keep back the next request of the kind, and cut its connection; None: no longer."""
         with self._lock:
             self._to_keep = kind
+
+    def slow(self, bytes_per_second: int | None) -> None:
+        """Send answers of each connection at this speed at most; None: no longer."""
+        self._bytes_per_second = bytes_per_second
 
     def hide_offset(self) -> None:
         """Answer the next produce request without the offset of its first record."""
@@ -206,8 +215,15 @@ class RequestProxy:
                 with self._lock:
                     is_to_hide = (broker, correlation) in self._to_hide
                     self._to_hide.discard((broker, correlation))
-                client.sendall(_without_offset(frame) if is_to_hide else frame)
+                self._send(client, _without_offset(frame) if is_to_hide else frame)
         _shut(client)
+
+    def _send(self, client: socket.socket, frame: bytes) -> None:
+        for at in range(0, len(frame), PIECE_BYTES):
+            piece = frame[at : at + PIECE_BYTES]
+            if (speed := self._bytes_per_second) is not None:
+                time.sleep(len(piece) / speed)
+            client.sendall(piece)
 
 
 def _without_offset(answer: bytes) -> bytes:

@@ -78,7 +78,7 @@ class ChangelogTopic:
         )
 
     def last_progress(self) -> LoggedProgress | None:
-        return last_progress(self.name, PARTITION, self.config, SILENCE_SECONDS)
+        return last_progress(self.name, [PARTITION], self.config, SILENCE_SECONDS).get(PARTITION)
 
 
 def commit_of(commit: int, writer: str = "", lineage: Lineage = UNKNOWN) -> list[ChangelogRecord]:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -20,10 +21,16 @@ from msgspec.structs import replace
 from simhash_core.errors import IndexMismatchError
 from simhash_core.log.records import Progress
 from streams.errors import BrokerUnavailableError
-from streams.kafka.clients import AdminClient
+from streams.kafka.clients import AdminClient, Consumer
 from streams.monitoring.metrics import Metrics
 from streams.settings.settings import Settings, TopicSettings
-from streams.store.changelog import Changelog, ChangelogLostError, RecoveryError
+from streams.store import changelog
+from streams.store.changelog import (
+    Changelog,
+    ChangelogLostError,
+    RecoveryError,
+    last_progress,
+)
 from streams.store.lineage import UNKNOWN
 from streams.store.recovery import ShardStores, catch_up
 from streams.store.rocksdb_store import DAMAGE_MARK
@@ -242,6 +249,33 @@ def test_last_progress_far_from_the_end_is_found(shard: Shard) -> None:
     shard.topic.commit(range(2))
     shard.topic.send(record for commit in range(2, 200) for record in commit_of(commit)[:-1])
     assert shard.last_progress() == progress_of(1).progress
+
+
+def test_last_progress_of_several_partitions_is_read_with_one_consumer(
+    shard: Shard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = shard.topic
+    topic.send(commit_of(1), 0)
+    topic.send((record for commit in range(2, 40) for record in commit_of(commit)[:-1]), 0)
+    topic.send(commit_of(4)[:-1], 1)  # entries alone, without a progress
+    topic.send(commit_of(7), PARTITION)
+    made: list[Consumer] = []
+
+    def consumer(config: dict[str, Any]) -> Consumer:
+        made.append(Consumer(config))
+        return made[-1]
+
+    monkeypatch.setattr(changelog, "Consumer", consumer)
+    found = last_progress(topic.name, range(PARTITION + 1), topic.config, SILENCE_SECONDS)
+    progress = {partition: logged.progress for partition, logged in found.items()}
+    assert progress == {0: progress_of(1).progress, PARTITION: progress_of(7).progress}
+    assert len(made) == 3  # one for each step back: 8, 64 and 512 offsets
+
+    made.clear()
+    found = last_progress(topic.name, [PARTITION], topic.config, SILENCE_SECONDS)
+    assert found[PARTITION].progress == progress_of(7).progress
+    assert len(made) == 1
+    assert last_progress(topic.name, [], topic.config, SILENCE_SECONDS) == {}
 
 
 def test_waiting_for_no_broker_ends(tmp_path: Path) -> None:

@@ -173,9 +173,12 @@ class Group:
             raise self.error
         return ListedGroup(True, [ListedMember(name, name, "host", b"") for name in self.members])
 
-    def last_progress(self, _: str, partition: int, *__: object) -> LoggedProgress | None:
-        writer = self.last_writers.get(partition)
-        return None if writer is None else LoggedProgress(PROGRESS, "identity", "reading", writer)
+    def last_progress(self, _: str, partitions: set[int], *__: object) -> dict[int, LoggedProgress]:
+        return {
+            each: LoggedProgress(PROGRESS, "identity", "reading", writer)
+            for each, writer in self.last_writers.items()
+            if each in partitions
+        }
 
     async def abort(self, _: object, writer: str, __: float) -> None:
         self.aborted.append(writer)
