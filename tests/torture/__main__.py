@@ -66,6 +66,11 @@ def main() -> int:
         default=GroupProtocol.CLASSIC,
         help="how workers join their group (classic)",
     )
+    parser.add_argument(
+        "--archive",
+        action="store_true",
+        help="documents of an earlier year, for which workers wait for each other",
+    )
     parser.add_argument("--json", action="store_true", help="print only the JSON object")
     parser.add_argument("--keep", type=Path, help="keep logs and state in this new directory")
     chosen = parser.parse_args()
@@ -90,6 +95,7 @@ def main() -> int:
         chosen.kinds,
         chosen.apart,
         chosen.group_protocol,
+        chosen.archive,
     )
     if chosen.keep is not None:
         try:

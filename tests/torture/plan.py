@@ -28,9 +28,6 @@ from streams.corpus.language import LANGUAGES
 AT_ONCE = 4
 SOON = 400
 VIRAL_COPIES = (30, 80)
-START_MS = 1_714_536_000_000
-STEP_MS = 60_000
-LATE_MS = 5 * 60 * STEP_MS
 LATE = 0.1
 SCOPES = ("", "a", "b")
 SCOPE_SHARES = (80, 10, 10)
@@ -75,6 +72,18 @@ SHARES = {
     Kind.DELETE: 0.04,
     Kind.VIRAL: 0.005,
 }
+
+
+class Times(NamedTuple):
+    """The times of documents: of the first one, between two, and how late one may be."""
+
+    start_ms: int
+    step_ms: float
+    late_ms: int
+
+
+ARCHIVE = Times(1_714_536_000_000, 60_000, 5 * 3_600_000)
+"""One record is one minute of an earlier year."""
 
 
 class Planned(NamedTuple):
@@ -142,7 +151,8 @@ class _Copy(NamedTuple):
 
 
 class Plan:
-    def __init__(self, seed: int, documents: int, partitions: int) -> None:
+    def __init__(self, seed: int, documents: int, partitions: int, times: Times = ARCHIVE) -> None:
+        self._times = times
         self._rng = random.Random(seed)
         self._texts = Texts(self._rng)
         self._documents = documents
@@ -216,9 +226,10 @@ class Plan:
             name, _ = rng.choice(self._names)
         self._names.append((name, partition))
         key = None if rng.random() < KEYLESS else name.encode()
-        time_ms = START_MS + position * STEP_MS
+        start_ms, step_ms, late_ms = self._times
+        time_ms = start_ms + int(position * step_ms)
         if rng.random() < LATE:
-            time_ms -= rng.randrange(LATE_MS)
+            time_ms -= rng.randrange(late_ms)
         fields = {"id": name, "text": text, "timestamp": time_ms, "scope": scope}
         value = json.dumps(fields, ensure_ascii=False)
         return Planned(partition, key, value.encode())

@@ -25,7 +25,7 @@ from tests.torture.history import History
 from tests.torture.inspection import LogEnds, hung_transactions, lag
 from tests.torture.judge import Findings, judge
 from tests.torture.phases import phases
-from tests.torture.plan import Plan
+from tests.torture.plan import ARCHIVE, Plan, Times
 from tests.torture.raw_topic import arrival, partition_count, raw_records
 from tests.torture.stage import Stage, Struck, stage
 from tests.torture.stalls import quiet_share, stalls_by_kind
@@ -54,11 +54,14 @@ OPTIONS = (
     "delivery=exactly_once",
     # Above the time in which brokers notice that one of them is dead (``TWO_IN_SYNC``).
     "session_timeout_seconds=10",
-    "index.window=1d",
-    "index.lateness=4h",
     "index.same_id=replace",
     "fields.scope=scope",
 )
+WINDOW_OF_ARCHIVE = ("index.window=1d", "index.lateness=4h")
+# So that entries expire during a run. In an archive workers wait for each other, and with a shorter
+# lateness a live stream would be one after each stall.
+WINDOW_OF_LIVE = ("index.window=60s", "index.lateness=120s")
+LATE_MS_OF_LIVE = 150_000
 OURS = (
     "kafka.reconnect.backoff.max.ms=100",
     # A reader that waits a minute for a silent broker would measure only its own wait.
@@ -80,11 +83,22 @@ class Order:
     """The kinds of faults; by default all."""
     apart: bool = False
     protocol: GroupProtocol = GroupProtocol.CLASSIC
+    archive: bool = False
+    """Documents have times of an earlier year, one minute apart, and not the present."""
 
     @property
     def options(self) -> tuple[str, ...]:
+        window = WINDOW_OF_ARCHIVE if self.archive else WINDOW_OF_LIVE
         chosen = (f"mode={self.mode}", f"standbys={self.standbys}")
-        return (*OPTIONS, *chosen, f"group_protocol={self.protocol}")
+        return (*OPTIONS, *window, *chosen, f"group_protocol={self.protocol}")
+
+    @property
+    def times(self) -> Times:
+        if self.archive:
+            return ARCHIVE
+        return Times(
+            int(time.time() * 1000), self.minutes * 60_000 / self.documents, LATE_MS_OF_LIVE
+        )
 
 
 @dataclass
@@ -144,6 +158,7 @@ class Report:
             "standbys": self.order.standbys,
             "apart": self.order.apart,
             "group_protocol": self.order.protocol,
+            "archive": self.order.archive,
             "minutes": round(self.seconds / 60, 1),
         }
 
@@ -184,7 +199,7 @@ class _Run:
         self._started = time.monotonic()
         self._seconds = order.minutes * 60
         rng = random.Random(order.seed)
-        plan = Plan(rng.randrange(2**32), order.documents, PARTITIONS_MAX)
+        plan = Plan(rng.randrange(2**32), order.documents, PARTITIONS_MAX, order.times)
         self._feed = Feed(self._settings, plan, order.documents / self._seconds, RAW_PARTITIONS)
         self._watch = Watch(
             self._settings, self._feed, STALL_LIMITS, cluster.able_since, self._narrate

@@ -11,7 +11,7 @@ from pathlib import Path
 from streams.settings.settings import Settings
 from tests.rigs.brokers.kafka_broker import KafkaBroker
 from tests.rigs.brokers.kafka_cluster import BROKERS, BrokerNode, KafkaCluster
-from tests.rigs.brokers.kafka_configuration import SHORT_SESSION, TWO_IN_SYNC
+from tests.rigs.brokers.kafka_configuration import SHORT_SESSION, TORTURE_SESSION, TWO_IN_SYNC
 from tests.torture.broker_acts import BrokerActs, TopicActs
 from tests.torture.clocks import BrokerClock
 from tests.torture.cluster_acts import Brokers, ClusterActs
@@ -106,7 +106,7 @@ Stage = OneBroker | ThreeBrokers
 def stage(directory: Path, brokers: int) -> Iterator[Stage]:
     """Start the brokers; three need an enclosure."""
     if brokers == 1:
-        with KafkaBroker(directory, properties=SHORT_SESSION) as broker:
+        with KafkaBroker(directory, properties={**SHORT_SESSION, **TORTURE_SESSION}) as broker:
             yield OneBroker(broker)
         return
     network = Network()

@@ -33,7 +33,8 @@ def test_faults_lose_repeat_and_spoil_nothing(
     kafka_required: None,  # noqa: ARG001 - skips
     tmp_path: Path,
 ) -> None:
-    report = torture(Order(MINUTES, DOCUMENTS, FAULTS, SEED), tmp_path, logger.info)
+    order = Order(MINUTES, DOCUMENTS, FAULTS, SEED, archive=True)
+    report = torture(order, tmp_path, logger.info)
     assert report.holds, report.as_json()
     assert len(report.faults) >= 5, report.faults
     assert report.findings.duplicates > DOCUMENTS / 10

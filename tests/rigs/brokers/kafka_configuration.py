@@ -74,6 +74,9 @@ SHORT_SESSION = {
 }
 """For a broker that is killed and started again."""
 
+TORTURE_SESSION = {"group.consumer.session.timeout.ms": "10000"}
+"""For groups with the protocol consumer: that of the classic protocol is the workers' setting."""
+
 ONE_OF_THREE = {
     "offsets.topic.replication.factor": "3",
     "transaction.state.log.replication.factor": "3",
@@ -92,8 +95,7 @@ TWO_IN_SYNC = {
     "default.replication.factor": "3",
     # Soon enough for members of a group, whose heartbeats wait while a dead broker is in sync.
     "broker.session.timeout.ms": "4000",
-    # As with the classic protocol, whose session is the workers' setting in torture.
-    "group.consumer.session.timeout.ms": "10000",
+    **TORTURE_SESSION,
     # After this time a copy that cannot be reached is out of sync. The default is 30 s.
     "replica.lag.time.max.ms": "10000",
 }
