@@ -23,9 +23,10 @@ from streams.kafka.log_reader import LogReader
 from streams.kafka.producers import Appender
 from streams.kafka.raw_consumer import RawConsumer
 from streams.kafka.transactions import OutputTransactions
-from streams.settings.settings import Settings
+from streams.settings.settings import GroupProtocol, Settings
 from streams.worker.clients import GroupMember, OutputCommitter, PartitionReader, RecordAppender
 from tests.rigs.brokers.broker import Broker
+from tests.worker_simulation.assigned_member import AssignedGroupMember
 from tests.worker_simulation.cluster import Cluster, ClusterLimits
 from tests.worker_simulation.committers import SimulatedTransactions
 from tests.worker_simulation.group import Committed, GroupMetadata
@@ -39,16 +40,26 @@ MESSAGE_BYTES: Final = 100_000
 """The largest record that a topic accepts."""
 TIMEOUT_SECONDS: Final = 6.0
 
+MEMBERS: Final = {
+    GroupProtocol.CLASSIC: SimulatedGroupMember,
+    GroupProtocol.CONSUMER: AssignedGroupMember,
+}
+
 _Result = TypeVar("_Result")
 
 
 class SimulatedBench:
-    def __init__(self, seed: int = 1) -> None:
+    def __init__(self, seed: int = 1, protocol: GroupProtocol = GroupProtocol.CLASSIC) -> None:
+        self._member = MEMBERS[protocol]
         self._loop = SimulatedLoop(seed)
         self._loop.limit(1_000.0, 1_000_000)
         self.raw, self.group = "raw", "group"
         self._machines = 0
-        limits = ClusterLimits(session_seconds=TIMEOUT_SECONDS, record_bytes=MESSAGE_BYTES)
+        limits = ClusterLimits(
+            session_seconds=TIMEOUT_SECONDS,
+            record_bytes=MESSAGE_BYTES,
+            assigns=protocol is GroupProtocol.CONSUMER,
+        )
         self._cluster = Cluster(self._loop, self.raw, limits)
         self._cluster.create_topic(self.raw, 3)
 
@@ -87,7 +98,7 @@ class SimulatedBench:
         )
 
     def member(self, name: str) -> GroupMember:
-        return SimulatedGroupMember(self._host(), self.raw, client_id=name, poll_records=7)
+        return self._member(self._host(), self.raw, client_id=name, poll_records=7)
 
     def open_transaction(self, member_metadata: bytes, offset: int) -> Callable[[], None]:
         transactions = self._cluster.transactions
@@ -107,13 +118,14 @@ class SimulatedBench:
 
 
 class BrokerBench:
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, protocol: GroupProtocol = GroupProtocol.CLASSIC) -> None:
         self._broker = broker
         self.raw = broker.new_topic("raw", 3, self._limits())
         self.group = broker.unique("group")
         self._settings = Settings(
             application_id=self.group,
             brokers=broker.bootstrap_servers,
+            group_protocol=protocol,
             send_timeout_seconds=TIMEOUT_SECONDS,
             kafka={"fetch.wait.max.ms": "20", "message.max.bytes": str(2 * MESSAGE_BYTES)},
         )

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from tests.worker_simulation.assigning_coordinator import AssigningCoordinator
 from tests.worker_simulation.group import (
     Committed,
     GroupCoordinator,
@@ -95,6 +96,7 @@ class ClusterLimits:
 
     ``markers_seconds`` is how long the marker of a transaction sometimes takes at most.
     ``keeps_last``: members that give partitions up give up their first ones, shard 0 among them.
+    ``assigns``: the group has the protocol ``consumer``.
     ``forgets_pending``: as the coordinator of Kafka 3, if it refuses the offsets of a late request.
     """
 
@@ -106,6 +108,7 @@ class ClusterLimits:
     slow_markers: float = 0.0
     keeps_last: bool = False
     forgets_pending: bool = False
+    assigns: bool = False
 
 
 class Cluster:
@@ -123,7 +126,7 @@ class Cluster:
         self.topics: dict[str, Topic] = {}
         self.random = random.Random(loop.random.random())
         self.network = Network(loop, random.Random(loop.random.random()), tell=tell)
-        self.group = GroupCoordinator(self)
+        self.group = (AssigningCoordinator if limits.assigns else GroupCoordinator)(self)
         self.transactions = TransactionCoordinator(self)
         self.listed: Callable[[str], None] = lambda _: None
         """Called with the name of a worker that queries the members of the group."""

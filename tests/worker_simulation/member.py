@@ -33,7 +33,7 @@ _FETCHES: Final = 2
 _ANSWER_SECONDS: Final = 2.0
 _ASKING: Final = 0.1
 """How often the thread sends a request when it should poll."""
-_HEARTBEATS: Final = 3
+HEARTBEATS: Final = 3
 """The number of heartbeats in a session."""
 _REFRESH_SECONDS: Final = 5.0
 """How often the first member checks for new partitions."""
@@ -211,8 +211,7 @@ class SimulatedGroupMember:
     async def _live(self) -> None:
         try:
             while not self._closing and not self._failed:
-                await self._join()
-                await self._until_moved()
+                await self._turn()
             if not self._failed:
                 await self._give_up(set(self._owned))
                 if self._instance_id is None and self._member_id:
@@ -229,6 +228,10 @@ class SimulatedGroupMember:
             self._news.set()
             if not self._ended.done():
                 self._ended.set_result(None)
+
+    async def _turn(self) -> None:
+        await self._join()
+        await self._until_moved()
 
     async def _join(self) -> None:
         """Become a member of the next generation, and take its assignment."""
@@ -336,7 +339,7 @@ class SimulatedGroupMember:
         host = self._host
         refreshed_at = 0.0
         while not self._closing:
-            await asyncio.sleep(self._session_seconds / _HEARTBEATS)
+            await asyncio.sleep(self._session_seconds / HEARTBEATS)
             if self._generation == NO_GENERATION or self._closing:
                 continue
             self._check_session()

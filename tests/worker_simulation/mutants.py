@@ -6,12 +6,14 @@ ended, commits without offsets, and others), in the form that they would have in
 
 from __future__ import annotations
 
+import asyncio
 import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from simhash_core.errors import FirstseenError
 from simhash_core.log import versions
 from simhash_core.log.decider import Decider
 from simhash_core.log.participant import LEADING_SHARD, Participant
@@ -42,6 +44,7 @@ from tests.simulation.mutant import Tried, many_records, mutants
 from tests.simulation.mutants_of_versions import forgotten_version
 from tests.simulation.replacements import Function, always, by, constant, without, wrapped
 from tests.worker_simulation import host, world
+from tests.worker_simulation.assigning_coordinator import AssigningCoordinator
 from tests.worker_simulation.committers import BEGIN, SimulatedTransactions
 from tests.worker_simulation.group import NO_OFFSET, GroupCoordinator
 from tests.worker_simulation.index_clients import SimulatedIndexAdmin
@@ -199,6 +202,11 @@ _MOVES: Final = group_of(3, Theme.MOVES)
 _LOSSES: Final = group_of(2, Theme.LOSSES, send_timeout_seconds=8.0)
 _OUTAGES: Final = group_of(2, Theme.OUTAGES, send_timeout_seconds=8.0)
 _KILLS: Final = group_of(2, Theme.KILLS)
+_ASSIGNED: Final[dict[str, Any]] = {
+    "cluster": lambda scenario: replace(scenario.cluster, assigns=True),
+    "static": False,
+}
+"""The broker assigns the partitions (``group_protocol=consumer``)."""
 _CALM: Final = group_of(2, Theme.MIXED, events=[])
 _UPGRADE: Final = group_of(
     3, Theme.MIXED, releases=Releases.BOTH, events=rolling, produced_seconds=40.0
@@ -315,6 +323,10 @@ def _with_reading_of_today(original: Function, intake: Intake, run: RawRecords) 
 def _is_open(sender: BundleSender, run: RawRecords) -> bool:
     shard = sender._shards.get(run.partition)
     return shard is not None and shard.is_open
+
+
+async def _waits_for_rebalance(_commits: OutputCommits, _error: FirstseenError) -> None:
+    await asyncio.sleep(0.1)
 
 
 async def _verified(commits: OutputCommits) -> bool:
@@ -446,6 +458,15 @@ MUTANTS: Final = mutants(
         ),
         "the coordinator takes commits of any generation": Tried(
             without(GroupCoordinator, "_check_member"), _SLOW_COMMITS, start=3
+        ),
+        "the coordinator takes commits of any epoch": Tried(
+            without(AssigningCoordinator, "_check_member"), {**_SLOW_COMMITS, **_ASSIGNED}
+        ),
+        "the coordinator assigns what another member has not released": Tried(
+            always(AssigningCoordinator, "_held_by_others", ()), {**_MOVES, **_ASSIGNED}
+        ),
+        "a worker commits with the epoch of its last rebalance": Tried(
+            by(OutputCommits, "_note_stale", _waits_for_rebalance), {**_MOVES, **_ASSIGNED}
         ),
         "a store is taken as far as it can be read, not as far as the group has committed": Tried(
             wrapped(

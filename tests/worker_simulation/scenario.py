@@ -115,6 +115,7 @@ _POWER_SHARE: Final = 0.1
 _REPORTS_SHARE: Final = 0.1
 _OTHERS_SHARE: Final = 0.1
 _ARCHIVE_SHARE: Final = 0.1
+_ASSIGNS_SHARE: Final = 0.25
 _DRAWN_SEPARATELY: Final = frozenset(
     {Fault.PARTITION, Fault.REPLACE, Fault.HOLD, Fault.POWER, Fault.REPORTS}
 )
@@ -195,6 +196,7 @@ def draw_worker_scenario(seed: int) -> WorkerScenario:
     releases = random.Random(~seed).choice([*Releases])
     if releases is Releases.BOTH:
         events += draw_replacements(random.Random(~seed), workers, produced_seconds)
+    assigns = random.Random(f"protocol {seed}").random() < _ASSIGNS_SHARE
     others = random.Random(f"others {seed}").random() < _OTHERS_SHARE
     others = others and releases is Releases.OLDER
     events.sort()
@@ -209,7 +211,7 @@ def draw_worker_scenario(seed: int) -> WorkerScenario:
         again=again,
         workers=workers,
         delivery=Delivery.EXACTLY_ONCE if rng.random() < 0.75 else Delivery.AT_LEAST_ONCE,
-        static=rng.random() < 0.25,
+        static=rng.random() < 0.25 and not assigns,
         standbys=random.Random(f"{seed} standbys").choice([0, 0, 1, 1, 2]),
         produced_seconds=produced_seconds,
         settled_seconds=150.0,
@@ -228,6 +230,7 @@ def draw_worker_scenario(seed: int) -> WorkerScenario:
             markers_seconds=rng.choice([0.005, 0.3, 3.0]),
             slow_markers=rng.choice([0.0, 0.2]),
             keeps_last=others,
+            assigns=assigns,
             forgets_pending=random.Random(f"pending {seed}").random() < 0.5,
         ),
         network=NetworkFaults(

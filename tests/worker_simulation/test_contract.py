@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
@@ -29,8 +30,9 @@ from streams.kafka.producers import (
     ProducerRecord,
     RecordTooLargeError,
 )
+from streams.settings.settings import GroupProtocol
 from streams.worker.clients import OutputCommitter, PartitionReader
-from tests.rigs.async_tests import until
+from tests.rigs.async_tests import WAIT_SECONDS, until
 from tests.unit.kafka.recording_owner import RecordingOwner
 from tests.worker_simulation.bench import MESSAGE_BYTES, Bench, BrokerBench, SimulatedBench
 
@@ -42,24 +44,33 @@ TOO_LARGE = random.Random(1).randbytes(MESSAGE_BYTES + 10_000), bytes(3 * MESSAG
 
 @pytest.fixture(params=["simulated", "embedded", KAFKA])
 def bench(request: pytest.FixtureRequest) -> Bench:
+    return _bench(request)
+
+
+def _bench(
+    request: pytest.FixtureRequest, protocol: GroupProtocol = GroupProtocol.CLASSIC
+) -> Bench:
     if request.param == "simulated":
-        return SimulatedBench()
-    return BrokerBench(request.getfixturevalue(f"{request.param}_broker"))
+        return SimulatedBench(protocol=protocol)
+    return BrokerBench(request.getfixturevalue(f"{request.param}_broker"), protocol)
 
 
 @pytest.fixture(params=["simulated", KAFKA])
 def isolating(request: pytest.FixtureRequest) -> Bench:
     """Return the clients on brokers whose transactions isolate and fence."""
-    is_simulated = request.param == "simulated"
-    return (
-        SimulatedBench() if is_simulated else BrokerBench(request.getfixturevalue("kafka_broker"))
-    )
+    return _bench(request)
+
+
+@pytest.fixture(params=["simulated", KAFKA])
+def assigning(request: pytest.FixtureRequest) -> Bench:
+    """Return the clients on brokers that assign the partitions of the group."""
+    return _bench(request, GroupProtocol.CONSUMER)
 
 
 @pytest.fixture
 def runner(request: pytest.FixtureRequest) -> Bench:
     """Return the bench of a test, which also runs it (``tests.rigs.async_tests``)."""
-    (name,) = {"bench", "isolating"} & {*request.fixturenames}
+    (name,) = {"bench", "isolating", "assigning"} & {*request.fixturenames}
     bench: Bench = request.getfixturevalue(name)
     return bench
 
@@ -480,3 +491,44 @@ async def test_offset_in_an_open_transaction_is_left_out(isolating: Bench) -> No
         committed = await worker.member.committed([0, 1])
     assert committed == {0: 5, 1: -1}
     await worker.member.close()
+
+
+# ---- a group whose partitions the broker assigns
+
+
+async def test_partition_that_the_broker_takes_away_is_given_up_first(assigning: Bench) -> None:
+    first, second, given_up = await _one_joins_another(assigning)
+    assert given_up == [second.owned]
+    assert first.owned == {0, 1, 2} - second.owned
+    first.on_revoke = None
+    await first.member.close()
+    await until(lambda: len(second.owned) == 3)
+    await second.member.close()
+
+
+async def test_epoch_of_a_member_that_keeps_its_partitions_rises(assigning: Bench) -> None:
+    """Nothing announces that; a commit with the epoch before is refused."""
+    async with committing(assigning) as each:
+        worker, before = each.worker, each.worker.metadata
+        worker.on_revoke = None
+        others = [Worker(assigning, name) for name in "bc"]
+        for other in others:
+            other.member.open(other)
+        await until(lambda: all(len(other.owned) == 1 for other in others))
+        alone = await worker.member.metadata()
+        fourth = Worker(assigning, "d")
+        fourth.member.open(fourth)
+        deadline = time.monotonic() + WAIT_SECONDS
+        while (await worker.member.metadata()) == alone:
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.1)
+        moves = [name for name, partitions in worker.events if partitions]
+        assert moves == ["assigned", "revoked"]
+        assert not fourth.events
+        for stale in (before, alone):
+            with pytest.raises(StaleGenerationError):
+                await each.committer.commit(each.records(b"stale"), {0: 7}, stale)
+        await each.commit(b"fresh", {0: 8})
+        for other in (*others, fourth):
+            await other.member.close()
+    assert assigning.committed(each.unique, 0, 1) == [b"fresh"]

@@ -29,6 +29,7 @@ from streams.worker.fingerprint import PendingRecord
 from streams.worker.outputs import OutputRules
 from streams.worker.pipeline import Pipeline
 from tests.rigs.memory_rows import MemoryDisk
+from tests.worker_simulation.assigned_member import AssignedGroupMember
 from tests.worker_simulation.cluster import Cluster
 from tests.worker_simulation.committers import SimulatedSends, SimulatedTransactions
 from tests.worker_simulation.documents import IDENTITY, READING
@@ -144,7 +145,8 @@ class Worker:
         topics = settings.topics
         writer = self.writer = f"{settings.application_id}.{self.name}"
         metrics = _metrics_of(place.name)
-        member = SimulatedGroupMember(
+        assigned = scenario.cluster.assigns
+        member = (AssignedGroupMember if assigned else SimulatedGroupMember)(
             host,
             topics.raw,
             client_id=writer,

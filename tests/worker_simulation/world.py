@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from typing import Final
@@ -730,7 +731,7 @@ WHOLE_WORKERS: Final = Simulator(
     "whole workers",
     draw_worker_scenario,
     simulate,
-    {"releases": Releases.OLDER},
+    {"releases": Releases.OLDER, "cluster": lambda drawn: replace(drawn.cluster, assigns=False)},
     tries=40,
     chunk=10,
 )
