@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
@@ -146,7 +147,8 @@ def report(error: BaseException, *, debug: bool = False, stream: TextIO | None =
     """Print an error as ``firstseen: <message>`` and return its exit code.
 
     ``stream`` is standard error by default. ``debug`` prints the traceback first. An error of any
-    class but ``FirstseenError`` and click's is reported as an internal error, with its class.
+    class but ``FirstseenError`` and click's is reported as an internal error, with its class; a
+    full disk is none.
     """
     stream = stream or sys.stderr
     if debug:
@@ -181,5 +183,8 @@ def _message_of(error: BaseException, *, debug: bool) -> str:
             return error.format_message()
         case FirstseenError():
             return str(error)
+        case OSError(errno=errno.ENOSPC | errno.EDQUOT):
+            what = error.filename or "the output"
+            return f"cannot write {what}: {error.strerror}. Make room, and run the command again"
     hint = "" if debug else " ('firstseen --debug …' shows where)"
     return f"internal error: {type(error).__name__}: {error}{hint}"

@@ -159,6 +159,13 @@ def test_closed_standard_files_are_as_if_empty(closed: str) -> None:
     assert run.returncode == (ExitCode.USAGE if "x=1" in command else ExitCode.OK), run.stderr
 
 
+def test_a_full_disk_is_no_internal_error() -> None:
+    with Path("/dev/full").open("w") as full:
+        result = firstseen("version", stdout=full.fileno())
+    assert result.returncode == ExitCode.RUNTIME
+    assert result.stderr.startswith("firstseen: cannot write the output: No space left on device.")
+
+
 @pytest.mark.usefixtures("empty_directory")
 def test_a_terminal_that_lacks_characters_gets_them_as_in_json() -> None:
     """A locale such as zh_CN.GBK; here it is ASCII, which every machine has."""
