@@ -83,6 +83,8 @@ def train(
     name = checked_name(name, output)
     if output.exists() and not force:
         raise click.BadParameter(f"{output} exists: --force replaces it", param_hint="-o")
+    if options.is_input(output, files):
+        raise click.BadParameter(f"{output} is an input itself", param_hint="-o")
     corpus = IdfCorpus(files, settings)
     with progress_bar() as show:
         trained = train_idf(

@@ -82,13 +82,18 @@ def check_page(page: Path, *inputs: str | None) -> None:
     """Raise ``click.BadParameter`` if the page of ``--report`` is an input or cannot be written."""
     try:
         page.open("a").close()
-        is_input = any(page.samefile(each) for each in inputs if each and Path(each).exists())
+        is_own = is_input(page, inputs)
     except OSError as error:
         raise click.BadParameter(
             f"cannot write {page}: {error.strerror}", param_hint="--report"
         ) from None
-    if is_input:
+    if is_own:
         raise click.BadParameter(f"{page} is an input itself", param_hint="--report")
+
+
+def is_input(output: Path, inputs: Iterable[str | None]) -> bool:
+    existing = [Path(each) for each in inputs if each and Path(each).exists()]
+    return output.exists() and any(output.samefile(each) for each in existing)
 
 
 def given_text(file: str | None, text: str | None, settings: Settings) -> str:

@@ -94,7 +94,7 @@ def csv_rows(file: str, name: str, longest_bytes: int, fields: FieldSettings) ->
         opened.callback(raw.close)
         opened.callback(text.close)
         try:
-            _check_column(file, list(reader.fieldnames or ()), fields.text)
+            _check_columns(file, list(reader.fieldnames or ()), fields)
             if ended.is_reached:
                 raise UsageError(f'{file}: a quote (") in the header is never closed: close it')
         except (*DAMAGED_ERRORS, csv.Error, OSError) as error:
@@ -105,8 +105,14 @@ def csv_rows(file: str, name: str, longest_bytes: int, fields: FieldSettings) ->
     return InputRows(name, lines, longest_bytes, size, position=raw.tell, close=close)
 
 
-def _check_column(file: str, columns: list[str], column: str) -> None:
-    """Raise ``UsageError`` if the text's column, or the object that holds it, is missing."""
+def _check_columns(file: str, columns: list[str], fields: FieldSettings) -> None:
+    """Raise ``UsageError`` if a field has two columns, or the text, or its object, has none."""
+    column = fields.text
+    for name in msgspec.structs.astuple(fields):
+        if name and columns.count(name) > 1:
+            raise UsageError(
+                f"{file} has {columns.count(name)} columns {name!r}: rename all but one"
+            )
     if column not in columns and column.partition(".")[0] not in columns:
         listed = ", ".join(map(repr, columns)) or "none"
         raise UsageError(
@@ -158,8 +164,8 @@ def _csv_lines(
         yield json.dumps(row, ensure_ascii=False).encode("utf-8", "surrogateescape")
 
 
-def parquet_rows(file: str, name: str, longest_bytes: int, column: str) -> InputRows:
-    """Open a Parquet file; raise ``UsageError`` if it lacks ``column``, or without pyarrow."""
+def parquet_rows(file: str, name: str, longest_bytes: int, fields: FieldSettings) -> InputRows:
+    """Open a Parquet file; raise ``UsageError`` if it lacks the text, or without pyarrow."""
     try:
         import pyarrow as pa  # noqa: PLC0415 - an extra
         from pyarrow import parquet  # noqa: PLC0415
@@ -173,7 +179,7 @@ def parquet_rows(file: str, name: str, longest_bytes: int, column: str) -> Input
         raise UsageError(f"cannot read {file}: {error}") from None
     with ExitStack() as opened:
         opened.callback(table.close)
-        _check_column(file, list(table.schema_arrow.names), column)
+        _check_columns(file, list(table.schema_arrow.names), fields)
         opened.pop_all()
     size = Path(file).stat().st_size
     total: int = max(1, table.metadata.num_rows)
@@ -479,13 +485,12 @@ def document_files(
 def open_documents(file: DocumentFile, fields: FieldSettings, longest_bytes: int) -> LineSource:
     """Open a file; raise ``UsageError`` if it is unreadable or lacks the column of the text."""
     kind = unpacked_name(file.path)
-    column = fields.text
     if file.texts:
-        return text_rows(file.path, list(file.texts), longest_bytes, (fields.id, column))
+        return text_rows(file.path, list(file.texts), longest_bytes, (fields.id, fields.text))
     if kind.endswith(_CSV):
         return csv_rows(file.path, file.name, longest_bytes, fields)
     if kind.endswith(_PARQUET):
-        return parquet_rows(file.path, file.name, longest_bytes, column)
+        return parquet_rows(file.path, file.name, longest_bytes, fields)
     lines = InputLines(file.path, longest_bytes)
     lines.name = file.name
     return lines

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from enum import Enum, auto
+from itertools import chain
 from typing import Final, NamedTuple, Protocol
 
 from simhash_core.documents import Content
@@ -14,6 +15,18 @@ from simhash_core.verdicts import Answer
 
 class CheckUnavailableError(FirstseenError):
     """The index cannot answer a query about a text now; the message says why and what to do."""
+
+
+def partition_ranges(partitions: Iterable[int]) -> str:
+    """Return partitions in order, such as ``0 4-9``: a worker may have a thousand of them."""
+    runs: list[list[int]] = []
+    for each in sorted(partitions):
+        if runs and each == runs[-1][-1] + 1:
+            runs[-1].append(each)
+        else:
+            runs.append([each])
+    shown = [[f"{run[0]}-{run[-1]}"] if len(run) > 2 else map(str, run) for run in runs]  # noqa: PLR2004 - a pair is shorter
+    return " ".join(chain.from_iterable(shown)) or "none"
 
 
 class ShardState(NamedTuple):

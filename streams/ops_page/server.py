@@ -27,7 +27,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from simhash_core.errors import FirstseenError
 from streams.documents.raw_documents import DocumentReader
-from streams.monitoring.worker_state import CheckUnavailableError
+from streams.monitoring.worker_state import CheckUnavailableError, partition_ranges
 from streams.ops_page.access import Access, Area, Refusal, WorkBudget
 from streams.ops_page.duplicates import DuplicateViews
 from streams.ops_page.status import Monitored, StatusReport
@@ -391,9 +391,10 @@ class OpsServer:
         if self._page is None:
             return probed(_STARTING.message, "ready")
         view, health = self._page.parts.view, self._page.parts.health
-        shards = " ".join(map(str, view.without_standby))
-        standbys = f"shards without an open standby: {shards}" if shards else None
-        remarks = filter(None, (health.why_waiting, standbys))
+        remarks = [health.why_waiting] if health.why_waiting else []
+        if view.without_standby:
+            without = partition_ranges(view.without_standby)
+            remarks.append(f"shards without an open standby: {without}")
         return probed(view.why_not_ready(), "ready", "; ".join(remarks))
 
     def _run(self, application: web.Application, listening: socket.socket) -> None:

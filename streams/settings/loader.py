@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType, NoneType
@@ -152,9 +153,20 @@ def _path(type_: type, value: object) -> object:
 
 FILE_BYTES_MAX: Final = 1024 * 1024
 
+
+def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Return an object; raise ``ValueError`` for a name that it has twice, as TOML does."""
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"it has {repeated!r} twice")
+    return content
+
+
 _PARSERS: Final[Mapping[str, Callable[[str], object]]] = {
     ".toml": tomllib.loads,
-    ".json": msgspec.json.decode,
+    ".json": partial(json.loads, object_pairs_hook=_without_repeats),
 }
 
 OTHER_VARIABLES: Final[Mapping[str, str]] = {

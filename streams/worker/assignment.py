@@ -22,6 +22,7 @@ from simhash_core.log.records import NO_CONTROL, Chain, Progress
 from streams.errors import BrokerUnavailableError
 from streams.kafka.errors import AbortedError, FencedError, StaleGenerationError
 from streams.monitoring.metrics import AcquisitionPhase
+from streams.monitoring.worker_state import partition_ranges
 from streams.store.recovery import fill_index
 from streams.store.shard_store import ShardStore
 from streams.worker.acquisition import Acquisitions
@@ -237,7 +238,7 @@ class Assignment:
 
     async def _open(self, shards: Sequence[Shard]) -> None:
         """Open each shard as soon as its last owner cannot commit any more."""
-        logger.info("shards opening: %s", " ".join(str(each.partition) for each in shards))
+        logger.info("shards opening: %s", partition_ranges(each.partition for each in shards))
         for shard in shards:
             shard.acquisition.opens()
         cluster: _Cluster | None = None
@@ -269,7 +270,7 @@ class Assignment:
                     logger.warning(
                         "shards wait for the end of a transaction that commits their offsets: "
                         "%s. 'firstseen topics check' finds a hung one",
-                        " ".join(str(each.partition) for each in shards),
+                        partition_ranges(each.partition for each in shards),
                     )
                 await asyncio.sleep(_UNSTABLE_SECONDS)
 
@@ -467,7 +468,7 @@ class Assignment:
         """
         claim = await self._index.claim()
         if claim is None:
-            waiting = " ".join(str(shard.partition) for shard in new)
+            waiting = partition_ranges(shard.partition for shard in new)
             new = [shard for shard in new if shard.partition == LEADING_SHARD]
             if not new:
                 if waiting != self._logged_waiting:

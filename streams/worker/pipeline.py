@@ -33,6 +33,7 @@ from simhash_core.log.shards import OwnedShard
 from simhash_core.text.fingerprinter import Fingerprinter
 from streams.errors import BrokerUnavailableError, StateMismatchError
 from streams.kafka.log_reader import LogCutError
+from streams.monitoring.worker_state import partition_ranges
 from streams.settings.settings import Settings
 from streams.store.compaction import KeptShard, SegmentKeeper
 from streams.store.row_store import StoreCorruptError
@@ -300,7 +301,7 @@ class Pipeline:
             self.metrics.rebalance()
             for partition in partitions:
                 self.metrics.watched(self._topic, partition)
-            logger.info("assigned by the group: %s", _named(partitions))
+            logger.info("assigned by the group: %s", partition_ranges(partitions))
         self.assignment.assigned(partitions)
         self._acquisitions.rebalance_ended()
         self._wake_commit()
@@ -308,12 +309,14 @@ class Pipeline:
     def revoked(self, partitions: frozenset[int], metadata: bytes) -> Awaitable[None]:
         """Close shards at once; the result waits until no commit has any of them."""
         self._rebalance_began(metadata)
-        logger.info("revoked by the group: %s", _named(partitions))
+        logger.info("revoked by the group: %s", partition_ranges(partitions))
         return self.assignment.revoked(partitions)
 
     def lost(self, partitions: frozenset[int], metadata: bytes) -> None:
         self._rebalance_began(metadata)
-        logger.warning("lost, the group has assigned them to other workers: %s", _named(partitions))
+        logger.warning(
+            "lost, the group has assigned them to other workers: %s", partition_ranges(partitions)
+        )
         self.assignment.lost(partitions)
 
     def _rebalance_began(self, metadata: bytes) -> None:
@@ -428,7 +431,7 @@ class Pipeline:
         if missing and partitions:
             raise StateMismatchError(
                 f"{self._topic} has {partitions} partitions, but the index has documents of "
-                f"partition {' '.join(map(str, missing))}: the topic was created again with fewer. "
+                f"partition {partition_ranges(missing)}: the topic was created again with fewer. "
                 "Create it with as many as before, or start a new index with another application_id"
             )
 
@@ -458,7 +461,3 @@ class Pipeline:
                 return
             self.failure = self.failure or error
             raise
-
-
-def _named(partitions: Iterable[int]) -> str:
-    return " ".join(map(str, sorted(partitions))) or "none"

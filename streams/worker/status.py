@@ -14,7 +14,13 @@ from simhash_core.log.shards import OwnedShard
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.verdicts import Answer
 from streams.kafka.errors import becomes_true_on_loop
-from streams.monitoring.worker_state import CheckUnavailableError, NextStep, ShardState, Waits
+from streams.monitoring.worker_state import (
+    CheckUnavailableError,
+    NextStep,
+    ShardState,
+    Waits,
+    partition_ranges,
+)
 from streams.worker.clients import StoreOpener
 from streams.worker.fingerprint import PendingRecord
 from streams.worker.pipeline import Pipeline
@@ -78,9 +84,7 @@ class PipelineView:
         opening = sorted(shard.partition for shard in self._assignment.opening)
         if opening:
             count = len(self._pipeline.shards)
-            return (
-                f"{len(opening)} of {count} shards are being opened: {' '.join(map(str, opening))}"
-            )
+            return f"{len(opening)} of {count} shards are being opened: {partition_ranges(opening)}"
         if not self._assignment.has_its_share:
             return "no partitions assigned yet"
         if not self._participant.caught_up:

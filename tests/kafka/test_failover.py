@@ -133,7 +133,7 @@ def test_shards_without_an_open_standby_are_named(kafka_broker: Broker, tmp_path
             return answer(stream, "stats")["standbys"]["shards_without"]
 
         await_that("no shard has one", lambda: missing(first) == PARTITIONS, first)
-        named = "ready: shards without an open standby: 0 1 2 3\n"
+        named = "ready: shards without an open standby: 0-3\n"
         assert first._get("/readyz") == (HTTPStatus.OK, named)
         assert stats() == [0, 1, 2, 3]
         ordering = ask(first, "GET", "/api/status").json["ordering"]

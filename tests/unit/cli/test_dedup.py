@@ -314,6 +314,8 @@ def test_a_long_row_of_csv_is_a_dead_letter_and_an_open_quote_is_an_error() -> N
     assert not Path("q.unique.jsonl").exists()
     Path("q.csv").write_text('text,"id\none,1\n', "utf-8")
     assert "header" in message_of(ExitCode.USAGE, "dedup", "q.csv")
+    Path("q.csv").write_text("text,,id,text,\none,,1,two,\n", "utf-8")
+    assert "has 2 columns 'text'" in message_of(ExitCode.USAGE, "dedup", "q.csv")
 
 
 def test_rows_of_parquet_are_objects_with_all_columns() -> None:

@@ -104,6 +104,7 @@ WRONG_USAGE = [
     ("fingerprint long.txt --set max_record_bytes=1024", "max_record_bytes"),
     ("idf train f.jsonl -o kept.idf", "--force"),
     ("idf train f.jsonl -o 新闻.idf", "--name"),
+    ("idf train f.jsonl -o f.jsonl --force", "f.jsonl is an input itself"),
     ("demo --set brokers=x:1", "--set brokers"),
     ("demo --input absent.jsonl", "absent.jsonl"),
     ("demo --input f.jsonl --seed 2", "--seed"),

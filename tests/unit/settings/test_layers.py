@@ -155,7 +155,8 @@ def test_two_flags_for_one_setting_are_refused() -> None:
     ("name", "content", "says"),
     [
         ("a.toml", b"brokers = \n", "Invalid value"),
-        ("a.json", b'{"brokers": ', "truncated"),
+        ("a.json", b'{"brokers": ', "line 1 column 13"),
+        ("a.json", b'{"batch": {"documents": 1, "documents": 2}}', "has 'documents' twice"),
         ("a.json", b"[1]", "one object"),
         ("a.json", b"[" * 500_000, "recursion"),
         ("a.toml", b"\xff\xfe", "not UTF-8"),
