@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import threading
 import time
 from collections import deque
@@ -58,6 +59,8 @@ _BLOCKED_SECONDS: Final = 0.05  # how often rebalances are served while the even
 _PAUSE_SECONDS: Final = 2.0
 _LEAVE_SECONDS: Final = 3.0
 """How long the broker may take to confirm that this member left; otherwise its session expires."""
+_JOINED_SECONDS: Final = 0.5
+_METADATA_MAGIC: Final = b"CGMDv2:"  # of librdkafka 2.16: a number of 4 bytes and names follow
 _FETCHES: Final = 2  # polls whose records may wait for the event loop
 _MESSAGE_BYTES: Final = 300  # memory of a message beyond its bytes: Python objects
 Result = TypeVar("Result")
@@ -83,6 +86,14 @@ def message_bytes(message: Message) -> int:
     for name, value in headers_of(message) or ():
         size += len(name) + len(value or b"")
     return size
+
+
+def _generation_of(metadata: bytes) -> int:
+    """Return the generation, or epoch, in librdkafka's encoding of a group's metadata."""
+    if not metadata.startswith(_METADATA_MAGIC):
+        return 0
+    at = len(_METADATA_MAGIC)
+    return int.from_bytes(metadata[at : at + 4], sys.byteorder, signed=True)
 
 
 class Fetched(NamedTuple):
@@ -131,6 +142,9 @@ class RawConsumer:
         # The broker then revokes the partitions of a deleted topic; the client reports no error.
         self._broker_assigns = config.get("group.protocol") == "consumer"
         self._may_be_deleted = False
+        # The client calls nothing for a member without partitions, nor when it has joined.
+        self._joins_silently = self._broker_assigns
+        self._look_at = 0.0  # when to look whether it has joined
         self._poll_records = poll_records
         self._revoke_seconds = revoke_seconds
         self._wake = threading.Condition()
@@ -324,6 +338,8 @@ class RawConsumer:
         if self._calls.serve():
             self._interval.extend()
         self._look_at_topic()
+        if self._joins_silently and time.monotonic() >= self._look_at:
+            self._announce_join()
         for partition, offset in list(self._to_seek.items()):
             self._seek(partition, offset)
         if self._inbox.full:
@@ -345,6 +361,13 @@ class RawConsumer:
             self._hand_over([message, *self._consumer.consume(self._poll_records, 0)])
         if self._error is not None:
             raise self._error
+
+    def _announce_join(self) -> None:
+        """Announce that this member has joined, although it may have no partitions."""
+        self._look_at = time.monotonic() + _JOINED_SECONDS
+        if _generation_of(self._metadata()) > 0:
+            self._joins_silently = False
+            self._announce("assigned", frozenset())
 
     def _look_at_topic(self) -> None:
         """Raise ``TopicDeletedError`` if that is why the broker has revoked partitions."""
@@ -458,6 +481,7 @@ class RawConsumer:
     # ---- rebalances
 
     def _on_assign(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        self._joins_silently = False
         added = frozenset(each.partition for each in partitions)
         if not self._leaving:
             self._owned |= added
@@ -524,6 +548,8 @@ class RawConsumer:
         self._forget(lost)
         self._announce("lost", lost)
         self._unassign(fetched)
+        self._joins_silently = self._broker_assigns
+        self._look_at = time.monotonic() + _JOINED_SECONDS  # by then it is no member any more
 
     def _announce(self, event: str, partitions: frozenset[int]) -> None:
         if self._leaving:  # a closing client takes part in a rebalance, but has no metadata

@@ -84,4 +84,7 @@ class AssignedGroupMember(SimulatedGroupMember):
             self._lost = str(error)
         else:
             self._member_id, self._generation, self._assigned = answer
+            if joins and not answer.assigned and self._events is not None:
+                # As ``streams.kafka.raw_consumer``; librdkafka calls nothing.
+                self._host.call(self._events.assigned, frozenset(), self._metadata())
         self._moves.set()
