@@ -1,9 +1,9 @@
 """The records that the feed sends, in order; they are drawn from a seed.
 
 Documents come in clusters: a text and copies of it, some at the same time in other partitions, some
-a little later, some much later. One record is one minute of the stream, so that a window of days
-passes in seconds. Some documents are late, have a scope, or replace an earlier one; some are
-tombstones.
+a little later, some much later. In an archive one record is one minute of the stream, so that a
+window of days passes in seconds. Some documents are late, have a scope, or replace an earlier one;
+some are tombstones.
 
 Two excerpts differ in 85 or more of 256 bits; edits in one to six places change a fingerprint by 10
 to 70 bits. So at a distance of 48, copies are on both sides of the threshold, and nearness is not
