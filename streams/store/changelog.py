@@ -372,9 +372,9 @@ def _tails(
                     unread.discard(partition)
                     heard = time.monotonic()
             if records:
-                heard = time.monotonic()
                 yield partition, LoggedBatch.of(records, str(log))
-        if time.monotonic() - heard > timeout_seconds:
+                heard = time.monotonic()
+        if unread and time.monotonic() - heard > timeout_seconds:
             raise UnansweredError(
                 f"no data from the changelog {logs[min(unread)]} for {timeout_seconds:g} s, "
                 f"before its end at offset {highs[min(unread)]}: is the broker reachable?"
