@@ -202,7 +202,7 @@ class _Run:
         plan = Plan(rng.randrange(2**32), order.documents, PARTITIONS_MAX, order.times)
         self._feed = Feed(self._settings, plan, order.documents / self._seconds, RAW_PARTITIONS)
         self._watch = Watch(
-            self._settings, self._feed, STALL_LIMITS, cluster.able_since, self._narrate
+            self._settings, self._feed, STALL_LIMITS, self._able_since, self._narrate
         )
         self._recorder = Recorder(self._settings)
         self._log_ends = LogEnds(self._settings)
@@ -215,6 +215,9 @@ class _Run:
         self._events = schedule(rng, order.faults, self._seconds, kinds)
         cluster.begins_older = any(each.fault is Fault.UPGRADE_WORKER for each in self._events)
         self._tormentor = Tormentor(acts)
+
+    def _able_since(self) -> float:
+        return max(self._cluster.able_since(), self._brokers.writable_since())
 
     async def report(self) -> Report:
         try:

@@ -24,6 +24,7 @@ from tests.torture.network_acts import NetworkActs
 from tests.torture.victims import Victims
 from tests.torture.worker_acts import WorkerActs
 from tests.torture.workers import Cluster
+from tests.torture.writable import WritableBrokers
 
 DATA_BYTES = 3 * 1024**3
 
@@ -54,6 +55,9 @@ class OneBroker:
         self._broker = broker
         self.bootstrap_servers = broker.bootstrap_servers
 
+    def writable_since(self) -> float:
+        return 0.0
+
     def acts(self, struck: Struck) -> Mapping[Fault, Act]:
         victims = Victims(struck.rng, struck.cluster, struck.narrate)
         broker = BrokerActs(struck.rng, struck.cluster, self._broker, struck.log, struck.narrate)
@@ -72,13 +76,18 @@ class ThreeBrokers:
         network: Network,
         nodes: Mapping[int, Node],
         clocks: Mapping[int, BrokerClock],
+        writable: WritableBrokers,
     ) -> None:
+        self._writable = writable
         self._clocks = clocks
         self.network: Network | None = network
         self.bootstrap_servers = kafka.bootstrap_servers
         self._kafka = kafka
         self._network = network
         self._nodes = nodes
+
+    def writable_since(self) -> float:
+        return self._writable.since
 
     def acts(self, struck: Struck) -> Mapping[Fault, Act]:
         rng, cluster, narrate = struck.rng, struck.cluster, struck.narrate
@@ -120,4 +129,6 @@ def stage(directory: Path, brokers: int) -> Iterator[Stage]:
     for broker in kafka.brokers:
         mount_memory(broker.data, DATA_BYTES)
     with kafka:
-        yield ThreeBrokers(kafka, network, nodes, clocks)
+        writable = WritableBrokers(kafka.bootstrap_servers)
+        with writable.watched():
+            yield ThreeBrokers(kafka, network, nodes, clocks, writable)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tests.torture.faults import Fault, Strike
 from tests.torture.stalls import AFTER_SECONDS, Stall, quiet_share, stalls_by_kind
 from tests.torture.workers import Cluster, Machine, TorturedWorker
+from tests.torture.writable import accept_writes
 
 KILL, CUT = Fault.KILL_WORKER, Fault.CUT_WORKER
 
@@ -63,6 +65,15 @@ def test_quiet_is_what_no_fault_covers() -> None:
     assert quiet_share([]) == 1.0
     strikes = [Strike(KILL, 0.0, 50.0), Strike(CUT, 10.0, 60.0), Strike(KILL, 80.0, 100.0)]
     assert quiet_share(strikes) == pytest.approx(0.2)
+
+
+def test_brokers_accept_writes_with_a_leader_and_two_copies_of_each_partition() -> None:
+    def copies(leader: int, *in_sync: int) -> SimpleNamespace:
+        return SimpleNamespace(leader=leader, isrs=list(in_sync))
+
+    assert accept_writes([copies(1, 1, 2), copies(3, 1, 2, 3)])
+    assert not accept_writes([copies(1, 1, 2), copies(3, 3)])
+    assert not accept_writes([copies(-1, 1, 2)])
 
 
 async def test_one_unhurt_worker_and_its_brokers_are_what_a_stall_counts_from(

@@ -54,7 +54,8 @@ class StallLimits(NamedTuple):
 class Watch:
     """Reads the committed outputs; reports each longer stall when it is over.
 
-    ``able_since`` returns since when a worker and brokers are up; infinity if none can work.
+    ``able_since`` returns since when a worker and brokers are up, and brokers accept writes;
+    infinity if none can work.
     """
 
     def __init__(

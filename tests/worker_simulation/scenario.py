@@ -196,7 +196,7 @@ def draw_worker_scenario(seed: int) -> WorkerScenario:
     releases = random.Random(~seed).choice([*Releases])
     if releases is Releases.BOTH:
         events += draw_replacements(random.Random(~seed), workers, produced_seconds)
-    assigns = random.Random(f"protocol {seed}").random() < _ASSIGNS_SHARE
+    assigns = random.Random(f"members {seed}").random() < _ASSIGNS_SHARE
     others = random.Random(f"others {seed}").random() < _OTHERS_SHARE
     others = others and releases is Releases.OLDER
     events.sort()

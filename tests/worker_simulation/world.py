@@ -32,7 +32,7 @@ from tests.simulation.documents import SimulatedDocument
 from tests.simulation.judge import Judge, ViolationError
 from tests.simulation.replacements import constant, low_limits, replaced
 from tests.simulation.simulator import Runs, Simulator
-from tests.worker_simulation.cluster import Cluster, ClusterState
+from tests.worker_simulation.cluster import Cluster, ClusterLimits, ClusterState
 from tests.worker_simulation.documents import (
     IDENTITY,
     OTHER_IDENTITY,
@@ -727,11 +727,15 @@ def simulate(scenario: WorkerScenario, story: list[str] | None = None) -> Runs:
                 loop.finish()
 
 
+def _classic(scenario: WorkerScenario) -> ClusterLimits:
+    return replace(scenario.cluster, assigns=False)
+
+
 WHOLE_WORKERS: Final = Simulator(
     "whole workers",
     draw_worker_scenario,
     simulate,
-    {"releases": Releases.OLDER, "cluster": lambda drawn: replace(drawn.cluster, assigns=False)},
+    {"releases": Releases.OLDER, "cluster": _classic},
     tries=40,
     chunk=10,
 )
