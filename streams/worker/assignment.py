@@ -157,8 +157,6 @@ class Assignment:
     def lost(self, partitions: Iterable[int]) -> None:
         """Close shards that another worker may own already; Kafka refuses commits for them."""
         self._close_all(partitions, "the group has assigned its partition to another worker")
-        # It is no member any more, so it is not ready before the group has assigned again.
-        self.assigned_once, self._generation_at = False, None
 
     def _close_all(self, partitions: Iterable[int], why: str) -> list[Shard]:
         closed = [shard for each in partitions if (shard := self.shards.get(each)) is not None]

@@ -56,11 +56,7 @@ async def test_a_worker_is_ready_with_its_shards_or_when_none_were_left_for_a_wh
     worker.assign(0)
     ready.append(shards.ready)
     await until(lambda: shards.ready)
-    worker.pipeline.lost(frozenset({0}), b"")
-    ready.append(shards.ready)  # it is no member, as after a change of its password
-    worker.assign()
-    ready.append(shards.ready)
-    assert ready == [False, False, True, False, False, True]
+    assert ready == [False, False, True, False]
 
 
 # ---- revoked during other work
