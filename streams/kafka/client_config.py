@@ -30,9 +30,6 @@ _KIB: Final = 1024
 _MIB: Final = 1024 * _KIB
 _PREFETCH_KIB: Final = 16 * _KIB
 """librdkafka fetches so many raw records in advance; the last fetch may exceed the limit."""
-_PARTITION_FETCH_BYTES: Final = 2 * _MIB
-"""The limit of one fetch for one partition. It is more than a batch, because otherwise each fetch
-would end with a small batch."""
 _FETCH_BYTES: Final = _MIB
 """The limit of one fetch for all partitions of a broker. An answer must come within
 ``socket.timeout.ms``, and a late one is requested again: with the library's 16 MiB, a worker whose
@@ -101,7 +98,8 @@ def raw_consumer_config(settings: Settings, worker: str) -> dict[str, Any]:
         # each new record would end a fetch of all partitions. A lower number would delay a slow
         # stream.
         "queued.min.messages": 4,
-        "max.partition.fetch.bytes": _PARTITION_FETCH_BYTES,
+        # Not less for one partition: it would end each fetch with a small batch.
+        "max.partition.fetch.bytes": _FETCH_BYTES,
         "fetch.max.bytes": _FETCH_BYTES,
         # How soon a full queue is checked again: the default of one second would leave a gap.
         "fetch.queue.backoff.ms": 20,

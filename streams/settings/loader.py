@@ -160,7 +160,7 @@ def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(content) < len(pairs):
         names = [name for name, _ in pairs]
         repeated = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"it has {repeated!r} twice")
+        raise ValueError(f"it has {repeated!r} twice: keep one")
     return content
 
 

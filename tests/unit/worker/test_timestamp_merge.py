@@ -177,7 +177,7 @@ def test_tombstones_and_headers_count_as_well_as_values() -> None:
 
 def test_a_partition_has_room_for_more_than_one_unpacked_fetch() -> None:
     """Otherwise each fetch ends in a pause, which discards the rest of it."""
-    packed = client_config._PARTITION_FETCH_BYTES
+    packed = client_config._FETCH_BYTES
     assert 4 * packed <= timestamp_merge._PARTITION_BYTES // 2
 
 
