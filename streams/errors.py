@@ -147,8 +147,8 @@ def report(error: BaseException, *, debug: bool = False, stream: TextIO | None =
     """Print an error as ``firstseen: <message>`` and return its exit code.
 
     ``stream`` is standard error by default. ``debug`` prints the traceback first. An error of any
-    class but ``FirstseenError`` and click's is reported as an internal error, with its class, except
-    for a full disk.
+    class but ``FirstseenError`` and click's is reported as an internal error, with its class. A
+    full disk is not.
     """
     stream = stream or sys.stderr
     if debug:
