@@ -106,15 +106,16 @@ def entries_record(packet: Packet, offset: int) -> ChangelogRecord:
 
 
 def changelog_of(
-    settings: Settings, chain: Chain, documents: int, first: int = 0
+    settings: Settings, chain: Chain, documents: int, first: int = 0, position: int = 0
 ) -> Iterator[ChangelogRecord]:
     """Yield the changelog of a shard that has ``documents``, with its progress at the end.
 
-    The documents are in the log from the offset ``first`` on.
+    The documents are in the log from the offset ``first`` on; the shard has read it up to
+    ``position``.
     """
     packets = enumerate(packets_of(settings.profile, documents, chain), first)
     yield from (entries_record(packet, offset) for offset, packet in packets)
-    progress = Progress(chain, 0, 0, NO_CONTROL)
+    progress = Progress(chain, 0, position, NO_CONTROL)
     identity = Fingerprinter(settings.index_profile()).identity
     yield encode_progress(LoggedProgress(progress, identity, reading_rules(settings)))
 

@@ -25,7 +25,7 @@ from benchmarks.contest.documents import Feed, Outputs, produce
 from benchmarks.contest.shapes import wide
 from benchmarks.contest.speed import Live
 from benchmarks.peers.stream import Stream
-from benchmarks.random_documents import changelog_of
+from benchmarks.random_documents import PACKET, changelog_of
 from benchmarks.report import Figures, Spread, machine, publish
 from benchmarks.texts import CHARACTERS, generated_documents
 from simhash_core.log.records import Chain
@@ -40,7 +40,6 @@ ROUNDS: Final = 3
 
 _READY_SECONDS: Final = 900.0
 _FLUSH_SECONDS: Final = 120.0
-_LOG_OFFSET: Final = 1 << 40
 
 
 def run(documents: int, rounds: int) -> Figures:
@@ -65,7 +64,7 @@ def run(documents: int, rounds: int) -> Figures:
             environ={},
         ).settings
         create_topics(shape, stream, broker)
-        _fill(settings, broker, documents)
+        fill_changelogs(settings, broker, documents, shape.partitions)
         killed = worker(shape, stream, settings.session_timeout_seconds)
         state = stream.directory / "state-0"
         started = time.monotonic()
@@ -105,16 +104,28 @@ def _verdict_after_kill(live: Live, text: str, state: Path | None = None) -> flo
     return time.monotonic() - started
 
 
-def _fill(settings: Settings, broker: ContestBroker, documents: int) -> None:
-    """Write the changelog that a shard with ``documents`` documents would have."""
-    raw = settings.topics.raw
-    chain = Chain(raw, topic_id(broker.admin, raw), 0)
+def fill_changelogs(
+    settings: Settings, broker: ContestBroker, documents: int, partitions: int
+) -> None:
+    """Write the changelogs that shards with ``documents`` documents each would have.
+
+    The log gets as many records as there were packets: workers refuse a log that lacks what is
+    committed, and begin to read after these.
+    """
+    raw, log = settings.topics.raw, settings.topics.log
+    identifier = topic_id(broker.admin, raw)
+    packets = -(-documents // PACKET)
+    position = partitions * packets
     address = {"bootstrap.servers": broker.address, "log_level": 2}
     producer = Producer(address | {"linger.ms": 20, "compression.type": "lz4"})
 
-    # Far after the beginning of this run's log, so that no sequence number occurs twice.
-    for record in changelog_of(settings, chain, documents, _LOG_OFFSET):
-        produce(producer, settings.topics.changelog, record.value, record.key, 0)
+    for number in range(position):
+        produce(producer, log, b"", b"%d" % number, 0)
+    for partition in range(partitions):
+        first = partition * packets
+        chain = Chain(raw, identifier, partition)
+        for record in changelog_of(settings, chain, documents, first, position):
+            produce(producer, settings.topics.changelog, record.value, record.key, partition)
     if producer.flush(_FLUSH_SECONDS):
         raise MeasurementError("the broker does not take the changelog")
 

@@ -23,9 +23,14 @@ from benchmarks.index import shards as index_shards
 from benchmarks.index.__main__ import MILLION, Measured, goals_of
 from benchmarks.index.__main__ import main as index_main
 from benchmarks.quality.peer import ALIKE, REPEATS
+from benchmarks.random_documents import CHAIN, PACKET, changelog_of
 from benchmarks.report import Spread, show, tables_of
 from benchmarks.texts import generated_documents
+from simhash_core.log.records import log_offset_of
 from simhash_core.text.profiles import PROFILES
+from streams.settings.loader import load_settings
+from streams.store.changelog_codec import LoggedProgress, decode_record
+from streams.store.row_codec import EntryBlock
 
 TINY = ["--count", "6", "--rounds", "2", "--characters", "300"]
 
@@ -321,3 +326,15 @@ def test_tables_show_lists_parts_by_name_and_what_is_nested(
         "sum 0.1235",
     ):
         assert line in " ".join(re.sub("[^ -~]+", " ", shown).split())
+
+
+def test_the_log_of_a_benchmark_has_what_its_changelog_is_made_from() -> None:
+    """Workers refuse a log that lacks what is committed."""
+    settings = load_settings(assignments=[], environ={}).settings
+    first, position = 3, 6
+    records = changelog_of(settings, CHAIN, 2 * PACKET + 1, first, position)
+    *blocks, progress = [decode_record(each.key, each.value, "the test's") for each in records]
+    firsts = [int(each.sequences[0]) for each in blocks if isinstance(each, EntryBlock)]
+    assert [*map(log_offset_of, firsts)] == [3, 4, 5]
+    assert isinstance(progress, LoggedProgress)
+    assert progress.progress.position == position
