@@ -60,9 +60,13 @@ class BrokerWatermarks:
         self, partitions: Collection[TopicPartition], *, starts: bool = True
     ) -> dict[TopicPartition, Watermarks]:
         """Request watermarks; without ``starts``, their ``start`` is 0, which saves a request."""
-        # Not ``or``: a client is false while its queue is empty.
-        admin = AdminClient(self._config) if self._admin is None else self._admin
-        self._admin = None
+        admin, self._admin = self._admin, None
+        if admin is None:
+            admin = AdminClient(self._config)
+            # A new client does not know who leads the partitions. Its first request for offsets
+            # took 3 s in one of 40 tries (librdkafka 2.16), but none after metadata.
+            with broker_answers():
+                admin.list_topics(timeout=self._timeout_seconds)
         watermarks = self._watermarks(admin, partitions, starts=starts)
         if watermarks.keys() == set(partitions):
             self._admin = admin
