@@ -14,6 +14,7 @@ event loop is behind for long, because a pause discards fetched records.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import sys
 import threading
@@ -60,6 +61,9 @@ _PAUSE_SECONDS: Final = 2.0
 _LEAVE_SECONDS: Final = 3.0
 """How long the broker may take to confirm that this member left; otherwise its session expires."""
 _JOINED_SECONDS: Final = 0.5
+_REJOINS_SECONDS: Final = 1.5  # how soon after a rebalance the next round of it begins
+_REJOIN_SECONDS: Final = 0.1
+_REJOIN_ANSWER_SECONDS: Final = 0.2
 _METADATA_MAGIC: Final = b"CGMDv2:"  # of librdkafka 2.16: a number of 4 bytes and names follow
 _FETCHES: Final = 2  # polls whose records may wait for the event loop
 _MESSAGE_BYTES: Final = 300  # memory of a message beyond its bytes: Python objects
@@ -145,6 +149,7 @@ class RawConsumer:
         # The client calls nothing for a member without partitions, nor when it has joined.
         self._joins_silently = self._broker_assigns
         self._look_at = 0.0  # when to look whether it has joined
+        self._rejoins_until = self._rejoin_at = 0.0
         self._poll_records = poll_records
         self._revoke_seconds = revoke_seconds
         self._wake = threading.Condition()
@@ -338,8 +343,7 @@ class RawConsumer:
         if self._calls.serve():
             self._interval.extend()
         self._look_at_topic()
-        if self._joins_silently and time.monotonic() >= self._look_at:
-            self._announce_join()
+        self._join()
         for partition, offset in list(self._to_seek.items()):
             self._seek(partition, offset)
         if self._inbox.full:
@@ -362,12 +366,22 @@ class RawConsumer:
         if self._error is not None:
             raise self._error
 
-    def _announce_join(self) -> None:
-        """Announce that this member has joined, although it may have no partitions."""
-        self._look_at = time.monotonic() + _JOINED_SECONDS
-        if _generation_of(self._metadata()) > 0:
-            self._joins_silently = False
-            self._announce("assigned", frozenset())
+    def _join(self) -> None:
+        """Announce that this member has joined without partitions, and let it rejoin soon.
+
+        A cooperative rebalance has two rounds. librdkafka (2.16) joins once a second at most, but
+        begins to count again when a broker returns metadata.
+        """
+        now = time.monotonic()
+        if self._joins_silently and now >= self._look_at:
+            self._look_at = now + _JOINED_SECONDS
+            if _generation_of(self._metadata()) > 0:
+                self._joins_silently = False
+                self._announce("assigned", frozenset())
+        if self._rejoin_at <= now < self._rejoins_until:
+            self._rejoin_at = now + _REJOIN_SECONDS
+            with contextlib.suppress(KafkaException):
+                self._consumer.list_topics(self._topic, timeout=_REJOIN_ANSWER_SECONDS)
 
     def _look_at_topic(self) -> None:
         """Raise ``TopicDeletedError`` if that is why the broker has revoked partitions."""
@@ -488,6 +502,7 @@ class RawConsumer:
         # Assign nothing yet, because ``read`` assigns each partition when its offset is known.
         self._consumer.incremental_assign([])
         self._announce("assigned", added)
+        self._rejoins_until = 0.0 if self._broker_assigns else time.monotonic() + _REJOINS_SECONDS
 
     def _on_revoke(self, _: Consumer, partitions: list[TopicPartition]) -> None:
         revoked = frozenset(each.partition for each in partitions)
