@@ -241,6 +241,17 @@ class Participant(Generic[Record]):
             self.drop_standby(progress.chain.partition)
         return shard
 
+    def demote(self, partition: int) -> bool:
+        """Keep a shard that gets another owner as a standby; False: it is dropped instead.
+
+        ``Standby.owner_committed`` must then receive all later commits. If this worker leads, it
+        continues until the next owner of the leading shard succeeds it.
+        """
+        is_kept = self.held.demote(partition)
+        if partition == LEADING_SHARD and not is_kept:
+            self._lead_no_more()
+        return is_kept
+
     def drop_standby(self, partition: int) -> None:
         self.held.drop_standby(partition)
         if partition == LEADING_SHARD and partition not in self.shards:

@@ -68,6 +68,8 @@ class ShardCopy:
         self.slot = slot
         self.store = store
         self.in_session = False
+        self.may_lack_entries = False
+        """Whether the store may lack entries that the index still has: it was a standby's."""
         self._log_end = log_end
         self._index = index
         self._first = progress.next
@@ -161,8 +163,8 @@ class ShardCopy:
             self._uncommitted.forget(log_offset)
 
     def entry(self, sequence: int) -> Entry | None:
-        entry = self._uncommitted.entry(sequence)
-        return self.store.entries([sequence])[0] if entry is None else entry
+        """Return an entry, or None if the store may lack it; otherwise raise ``KeyError``."""
+        return self._entry_if_known(sequence) if self.may_lack_entries else self._entry(sequence)
 
     def by_content(self, digest: bytes) -> set[int]:
         sequences = {*self._uncommitted.by_content(digest), *self.store.by_content(digest)}
@@ -183,15 +185,19 @@ class ShardCopy:
             )
         ]
 
+    def _entry(self, sequence: int) -> Entry:
+        entry = self._uncommitted.entry(sequence)
+        return self.store.entries([sequence])[0] if entry is None else entry
+
     def _entry_if_known(self, sequence: int) -> Entry | None:
         """Return an entry, or None if the store no longer has it."""
         try:
-            return ShardCopy.entry(self, sequence)
+            return self._entry(sequence)
         except KeyError:
             return None
 
 
-class Standby(ShardCopy):
+class Standby:
     """A copy of another worker's shard; its reports count like those of the owner.
 
     The store gets the owner's commits from the changelog, which may be further than this worker has
@@ -202,26 +208,35 @@ class Standby(ShardCopy):
     the raw topic was created again, so the copy must be opened again.
     """
 
-    def __init__(
-        self,
-        progress: Progress,
-        slot: int,
-        store: EntryStore,
-        index: DocumentIndex,
-        column: Column,
-        log_end: int,
-    ) -> None:
-        """``log_end`` is the end of the log before the changelog was read up to ``progress``."""
-        super().__init__(progress, slot, store, index, column, log_end)
+    def __init__(self, copy: ShardCopy, progress: Progress) -> None:
+        """``progress`` is the last that the store of ``copy`` has."""
+        copy.may_lack_entries = True
+        self.copy = copy
         self.progress = progress
         self.is_outdated = False
         self._commits: deque[Progress] = deque()
 
+    @property
+    def partition(self) -> int:
+        return self.copy.partition
+
+    @property
+    def in_session(self) -> bool:
+        return self.copy.in_session
+
+    def apply(self, decided: DecidedPacket) -> None:
+        if self.in_session:
+            self.copy.apply(decided)
+
+    def remove(self, sequences: Sequence[int]) -> None:
+        if self.in_session:
+            self.copy.remove(sequences)
+
     def owner_committed(self, progress: Progress, removed: Iterable[int]) -> None:
-        if progress.chain != self.chain:
+        if progress.chain != self.copy.chain:
             self.is_outdated = True
             return
-        self.committed(progress, removed)
+        self.copy.committed(progress, removed)
         self._commits.append(progress)
 
     def catch_up(self, decided_before: int) -> bool:
@@ -238,9 +253,6 @@ class Standby(ShardCopy):
     def is_level(self, progress: Progress, decided_before: int) -> bool:
         has_all = self.catch_up(decided_before) and self.progress == progress
         return has_all and not self.is_outdated
-
-    def entry(self, sequence: int) -> Entry | None:
-        return self._entry_if_known(sequence)
 
 
 class OwnedShard(Generic[Record]):
@@ -328,11 +340,9 @@ class HeldShards(Generic[Record]):
         self, progress: Progress, store: EntryStore, slot: int, log_end: int
     ) -> Standby:
         """Add a standby; ``log_end`` is the end of the log before the changelog was read."""
-        standby = Standby(progress, slot, store, self._index, self._filter.open(), log_end)
-        self.standbys[standby.partition] = standby
-        self._by_slot[slot] = self._by_column[standby.column.number] = standby
-        self._session = None
-        return standby
+        copy = ShardCopy(progress, slot, store, self._index, self._filter.open(), log_end)
+        self._by_slot[slot] = self._by_column[copy.column.number] = copy
+        return self._stand_by(copy, progress)
 
     def promote(self, progress: Progress, decided_before: int) -> OwnedShard[Record] | None:
         """Own a shard that was a standby; drop it and return None if it is behind ``progress``."""
@@ -340,9 +350,19 @@ class HeldShards(Generic[Record]):
         if standby is None:
             return None
         if not standby.is_level(progress, decided_before):
-            self._forget(standby)
+            self._forget(standby.copy)
             return None
-        return self._own(progress, standby)
+        return self._own(progress, standby.copy)
+
+    def demote(self, partition: int) -> bool:
+        """Make an owned shard a standby; drop it and return False if it is in no session."""
+        shard = self.owned.pop(partition)
+        self.news.forget(partition)
+        if not shard.copy.in_session:
+            self._forget(shard.copy)
+            return False
+        self._stand_by(shard.copy, shard.stream.committed)
+        return True
 
     def drop(self, partition: int) -> None:
         shard = self.owned.pop(partition, None)
@@ -353,7 +373,7 @@ class HeldShards(Generic[Record]):
     def drop_standby(self, partition: int) -> None:
         standby = self.standbys.pop(partition, None)
         if standby is not None:
-            self._forget(standby)
+            self._forget(standby.copy)
 
     def _forget(self, copy: ShardCopy) -> None:
         self._index.drop_slot(copy.slot)
@@ -372,13 +392,18 @@ class HeldShards(Generic[Record]):
         self._session = None
         return shard
 
+    def _stand_by(self, copy: ShardCopy, progress: Progress) -> Standby:
+        standby = self.standbys[copy.partition] = Standby(copy, progress)
+        self._session = None
+        return standby
+
     # ---- a session
 
     def begin(self, log_end: int) -> None:
         for shard in self.owned.values():
             shard.begin(log_end)
         for standby in self.standbys.values():
-            standby.begin(log_end)
+            standby.copy.begin(log_end)
         self._session = None
         for copy in self._in_session():
             self._index.show_slot(copy.slot)
@@ -403,7 +428,7 @@ class HeldShards(Generic[Record]):
             decided = DecidedPacket.of(offset, packet, decision)
             if shard is not None:
                 shard.decided(decided)
-            if standby is not None and standby.in_session:
+            if standby is not None:
                 standby.apply(decided)
         removed: dict[int, list[int]] = {}
         for removal in decision.removals:
@@ -415,7 +440,7 @@ class HeldShards(Generic[Record]):
         shard, standby = self.owned.get(partition), self.standbys.get(partition)
         if shard is not None:
             shard.remove(sequences)
-        if standby is not None and standby.in_session:
+        if standby is not None:
             standby.remove(sequences)
 
     # ---- look-ups
@@ -468,7 +493,8 @@ class HeldShards(Generic[Record]):
     def _in_session(self) -> list[ShardCopy]:
         """Return the copies that take part; cached for look-ups, as they seldom change."""
         if self._session is None:
-            copies = [*(shard.copy for shard in self.owned.values()), *self.standbys.values()]
+            owned = (shard.copy for shard in self.owned.values())
+            copies = [*owned, *(standby.copy for standby in self.standbys.values())]
             self._ids_noted = False
             self._session = [copy for copy in copies if self._takes_part(copy)]
             self._reported = sorted(copy.partition for copy in self._session)

@@ -100,11 +100,15 @@ def change(entries: dict[int, Entry], ready: Ready[Record]) -> None:
 
 
 class StoredEntries:
-    """The stored entries of a shard: loaded from its changelog, then written on each commit."""
+    """The stored entries of a shard: loaded from its changelog, then written on each commit.
 
-    def __init__(self, entries: dict[int, Entry]) -> None:
+    ``commits``: the number of commits in it.
+    """
+
+    def __init__(self, entries: dict[int, Entry], commits: int = 0) -> None:
         self._entries: dict[int, Entry] = {}
         self._entries |= entries
+        self.commits = commits
         self._column: Column | None = None
 
     ids_ready = True
@@ -121,6 +125,7 @@ class StoredEntries:
 
     def write(self, ready: Ready[Record]) -> None:
         change(self._entries, ready)
+        self.commits += 1
         self._note()
 
     def entries(self, sequences: Sequence[int]) -> list[Entry]:

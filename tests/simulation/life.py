@@ -147,8 +147,11 @@ class Life:
     def _drop_shard(self, partition: int) -> None:
         self._transaction = None
         del self.epochs[partition]
-        del self._stores[partition]
-        self.participant.drop_shard(partition)
+        store = self._stores.pop(partition)
+        if self.standbys.keeps() and self.participant.demote(partition):
+            self.standbys.keep(partition, store)
+        elif partition in self.participant.shards:
+            self.participant.drop_shard(partition)
 
     def _open(self, partition: int, epoch: int) -> bool:
         """Open a shard; a new shard commits its first progress, in a separate step."""
@@ -179,6 +182,7 @@ class Life:
             prints = store.prints(self.participant.index.scheme.sketch_bands)
             slot = held.fill_slot(prints)
             self.participant.held.own(progress, store, slot, broker.log_end)
+        store.commits = len(changelog.commits)
         self._stores[partition] = store
         if partition == LEADING_SHARD:
             self._reports_read = len(broker.reports)

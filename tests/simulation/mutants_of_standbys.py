@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from simhash_core.log.records import Progress
 from simhash_core.log.shards import HeldShards, ShardCopy, Standby
+from simhash_core.log.unique_documents import UniqueDocuments
 from tests.simulation.mutant import (
     LARGE_STEPS,
     MOVES_ONLY,
@@ -95,9 +96,16 @@ def _is_level_whatever(original: Function, standby: Standby, *arguments: object)
 def _own_copied(
     original: Function, shards: HeldShards[object], progress: Progress, copy: ShardCopy
 ) -> object:
-    if isinstance(copy, Standby):
+    if copy.may_lack_entries:
         copy = ShardCopy(progress, copy.slot, copy.store, shards._index, copy.column)
     return original(shards, progress, copy)
+
+
+def _demoted_to_its_store(original: Function, shards: HeldShards[object], partition: int) -> bool:
+    is_kept = original(shards, partition)
+    if is_kept:
+        shards.standbys[partition].copy._uncommitted = UniqueDocuments()
+    return bool(is_kept)
 
 
 STANDBYS: Final[dict[str, Rule]] = {
@@ -131,7 +139,10 @@ STANDBYS: Final[dict[str, Rule]] = {
         always(ShardCopy, "_concerns", True), CREATED_AGAIN
     ),
     "a standby cannot do without what its owner has let go of": Tried(
-        by(Standby, "entry", ShardCopy.entry), WITH_STANDBYS, start=743
+        by(ShardCopy, "entry", ShardCopy._entry), WITH_STANDBYS, start=743
+    ),
+    "a shard that moves is kept without what is not committed": Tried(
+        wrapped(HeldShards, "demote", _demoted_to_its_store), {**MOVING, "kept": 1.0}, start=540
     ),
     "a standby that has become the shard is copied to begin with": Tried(
         wrapped(HeldShards, "_own", _own_copied), MOVING

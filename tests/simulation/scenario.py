@@ -97,7 +97,8 @@ class Scenario(IndexScenario):
     often a late append arrives, and how often raw records are produced. ``reading``: how often
     workers read the log; 1: as often as the seed draws. ``beginning``: how soon a session begins
     with new shards; 1: in some steps. ``older``: the probability that a life that begins during
-    chaos is of the release before; 1: there is no other release.
+    chaos is of the release before; 1: there is no other release. ``kept``: the
+    probability that a life keeps a shard that it lost as a standby.
     """
 
     later: list[list[SimulatedDocument | None]]
@@ -124,6 +125,7 @@ class Scenario(IndexScenario):
     reading: float = 1.0
     beginning: float = 1.0
     older: float = 1.0
+    kept: float = 0.0
     rules: Rules = KEPT
 
 
@@ -176,8 +178,9 @@ def draw_scenario(seed: int) -> Scenario:
         replaces=rng.random() < 0.3,
         standbys=rng.random() < 0.5,
         vanishing=rng.choice(chance),
-        # This is drawn separately, so that all other values of a seed stay the same.
+        # These are drawn separately, so that all other values of a seed stay the same.
         older=random.Random(~seed).choice([0.0, 0.3, 0.6, 0.6, 1.0]),
+        kept=random.Random(f"kept {seed}").choice([0.0, 0.5, 1.0]),
     )
 
 

@@ -14,16 +14,22 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 _ALL = 1_000_000
+_DROPS = 0.1
+"""How often a kept standby that no plan wants is dropped."""
 _LEADS = 0.1
 """How often a worker with a standby of the leading shard leads."""
 
 
 @dataclass(slots=True)
 class _Copy:
-    """A stored copy of another worker's shard; ``followed``: the number of commits in it."""
+    """A stored copy of another worker's shard; ``followed``: the number of commits in it.
+
+    ``is_kept``: it was this worker's shard, and no plan wants it.
+    """
 
     store: StoredEntries
     followed: int
+    is_kept: bool = False
 
 
 class StandbyCopies:
@@ -33,9 +39,18 @@ class StandbyCopies:
         self._held = participant.held
         self._world = world
         self._copies: dict[int, _Copy] = {}
+        self._rng = Random(f"kept {world.scenario.seed} {name}")
 
     def __len__(self) -> int:
         return len(self._copies)
+
+    def keeps(self) -> bool:
+        return self._rng.random() < self._world.scenario.kept
+
+    def keep(self, partition: int, store: StoredEntries) -> None:
+        """Keep a shard that was lost as a standby, for some time."""
+        self._copies[partition] = _Copy(store, store.commits, is_kept=True)
+        self._world.tell(f"{self._name} keeps shard {partition} as a standby")
 
     def promote(self, partition: int, progress: Progress) -> StoredEntries | None:
         """Own a shard that was a standby; None if there is none, or if it was behind its owner."""
@@ -51,11 +66,15 @@ class StandbyCopies:
     def hold(self, wanted: set[int]) -> list[int]:
         """Drop standbys that are outdated or not wanted; open missing ones, and return these."""
         for partition in list(self._copies):
-            if partition not in wanted or self._held.standbys[partition].is_outdated:
+            is_wanted = partition in wanted or self._is_kept_on(partition)
+            if not is_wanted or self._held.standbys[partition].is_outdated:
                 self._drop_shard(partition)
         changelogs = self._world.broker.changelogs
         fresh = sorted(wanted - self._copies.keys())
         return [p for p in fresh if changelogs[p].progress is not None and self._open(p)]
+
+    def _is_kept_on(self, partition: int) -> bool:
+        return self._copies[partition].is_kept and self._rng.random() > _DROPS
 
     def follow(self, limit: int) -> None:
         for partition, copy in self._copies.items():

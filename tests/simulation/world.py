@@ -395,7 +395,7 @@ def check_indexes(lives: Iterable[Life], broker: Broker, judge: Judge) -> None:
         if participant.replica.position >= broker.log_end:
             for number, standby in participant.held.standbys.items():
                 if standby.in_session and life.standbys.has_followed(number):
-                    slots[number] = standby.slot
+                    slots[number] = standby.copy.slot
         for number, slot in slots.items():
             _check_index(number, participant.index.documents(slot), broker, judge)
 

@@ -68,7 +68,7 @@ class StandsBy:
         read(self.participant, *records)
 
     def documents(self) -> int:
-        return self.participant.index.documents(self.standby.slot)
+        return self.participant.index.documents(self.standby.copy.slot)
 
     def reported(self) -> list[int]:
         made = present(self.participant.report(9))
@@ -156,6 +156,35 @@ def test_entry_that_a_commit_brings_after_its_removal_is_hidden() -> None:
     store.remove([sequence])
     copy.committed(progress_at(1, 3, NO_CONTROL), [sequence])
     assert copy.removed == frozenset()
+
+
+# ---------------------------------------------------------------- shards that move
+
+
+def test_a_shard_that_moves_reports_and_takes_commits_of_its_next_owner() -> None:
+    store = MemoryEntries()
+    participant: Participant[str] = worker_with()
+    shard = participant.add_shard(OPENED, store)
+    participant.begin(0)
+    read(participant, BEGINS, FIRST_BUNDLE, decided(1, 1))
+    assert participant.demote(1)
+    assert participant.shards == {}
+    read(participant, bundle_of(FAR[1:2], partition=0))
+    report = present(participant.report(9))
+    assert [each.sequence for each in report.found[0].matches] == NUMBERS[1:]
+    assert (report.shards, report.positions) == ([1], {})
+
+    store.add(NewEntries(1, FIRST, np.arange(2)))
+    participant.held.standbys[1].owner_committed(progress_at(2, 2), [])
+    assert present(participant.promote(progress_at(2, 2))).copy is shard.copy
+
+
+def test_a_shard_that_moves_before_its_session_is_dropped() -> None:
+    participant: Participant[str] = worker_with()
+    shard = participant.add_shard(OPENED, MemoryEntries())
+    assert not participant.demote(1)
+    assert participant.held.standbys == {}
+    assert shard.slot not in participant.index._counts
 
 
 # ---------------------------------------------------------------- leading for a silent owner
