@@ -139,9 +139,12 @@ class _Index(hand_driven.Index):
 
 
 class _Stores(hand_driven.Stores):
-    """Opens real stores in a directory, without a changelog."""
+    """Opens real stores in a directory; their changelogs have as many records, without content."""
 
-    def __init__(self, directory: Path, identity: str, bits: int) -> None:
+    def __init__(
+        self, broker: hand_driven.Broker, directory: Path, identity: str, bits: int
+    ) -> None:
+        self._broker = broker
         self._directory = directory
         self._identity = identity
         self._bits = bits
@@ -150,7 +153,10 @@ class _Stores(hand_driven.Stores):
     def open(self, partition: int, *_: object) -> ShardStore:
         owner = StoreIdentity(self._identity, "benchmark", partition)
         path = self._directory / f"shard-{partition}"
-        return open_shard(path, owner, self._bits, RocksDisk(self._cache))
+        store = open_shard(path, owner, self._bits, RocksDisk(self._cache))
+        changelog = self._broker.changelog[partition]
+        changelog += [(b"", b"")] * (store.changelog_offset - len(changelog))
+        return store
 
 
 def _follow(_: Deliver) -> ChangelogClient:
@@ -167,8 +173,8 @@ class Worker:
         identity, reading = fingerprinter.identity, reading_rules(self.settings)
         self.codec = LogCodec(identity)
         self.identity = identity
-        self.stores = _Stores(directory, identity, bits)
         self.broker = hand_driven.Broker()
+        self.stores = _Stores(self.broker, directory, identity, bits)
         self.log, self.reports = _Log(self.broker.log), _Log(self.broker.reports)
         self.member = hand_driven.Member(self.broker)
         topics = self.settings.topics

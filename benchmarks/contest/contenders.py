@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from http.client import HTTPException
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 from urllib.request import urlopen
 
@@ -128,15 +129,22 @@ def await_shared(contenders: list[Contender], stream: Stream, broker: ContestBro
     def is_shared() -> bool:
         for each in contenders:
             each.check()
-        try:
-            listed = listed_group(broker.admin, stream.name, _ASK_SECONDS)
-        except KafkaException:
-            return False
-        shares = [assigned_partitions(each.assignment, stream.raw) for each in listed.members]
-        return listed.is_stable and len(shares) == len(contenders) and all(shares)
+        shares = partitions_of_members(stream, broker).values()
+        return len(shares) == len(contenders) and all(shares)
 
     if not becomes_true(is_shared, _READY_SECONDS, _POLL_SECONDS):
         raise MeasurementError(f"{stream.name}: the partitions are not shared by the processes")
+
+
+def partitions_of_members(stream: Stream, broker: ContestBroker) -> dict[str, frozenset[int]]:
+    """Return the partitions of each member of the group; empty while the group is not stable."""
+    try:
+        listed = listed_group(broker.admin, stream.name, _ASK_SECONDS)
+    except KafkaException:
+        return {}
+    if not listed.is_stable:
+        return {}
+    return {each.id: assigned_partitions(each.assignment, stream.raw) for each in listed.members}
 
 
 def create_topics(shape: Shape, stream: Stream, broker: ContestBroker) -> None:
@@ -158,8 +166,17 @@ def _contender(shape: Shape, stream: Stream, number: int) -> Contender:
     return Contender(command, stream.directory / f"process-{number}.log")
 
 
-def worker(shape: Shape, stream: Stream, session_seconds: float, number: int = 0) -> Contender:
-    """Return a worker of Firstseen, whose state is in the directory ``state-NUMBER``."""
+def worker(
+    shape: Shape,
+    stream: Stream,
+    session_seconds: float,
+    number: int = 0,
+    others: Mapping[str, str] = MappingProxyType({}),
+) -> Contender:
+    """Return a worker of Firstseen, whose state is in the directory ``state-NUMBER``.
+
+    ``others`` are further settings.
+    """
     port = free_port()
     settings = {
         "delivery": shape.delivery,
@@ -167,6 +184,7 @@ def worker(shape: Shape, stream: Stream, session_seconds: float, number: int = 0
         "state_dir": str(stream.directory / f"state-{number}"),
         "web.host": _HOST,
         "web.port": str(port),
+        **others,
     }
     firstseen = str(Path(sys.executable).with_name("firstseen"))
     command = [firstseen, "worker", *_options(shape, stream), *_assignments(settings)]
