@@ -225,6 +225,8 @@ INTERNAL_OVERHEAD_BYTES: Final = 2 * MIB
 
 
 _LEAVE_SECONDS: Final = 8.0  # the time that a worker may take to leave its group
+HAND_OVER_SECONDS: Final = 10.0
+"""How long a worker that has left its group waits until others have opened its shards."""
 
 
 class Delivery(StrEnum):
@@ -345,7 +347,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @property
     def stop_seconds(self) -> float:
         """The longest that a worker takes to end: a commit may take the whole send time-out."""
-        return self.send_timeout_seconds + _LEAVE_SECONDS
+        return self.send_timeout_seconds + _LEAVE_SECONDS + HAND_OVER_SECONDS
 
     @property
     def largest_output_bytes(self) -> int:

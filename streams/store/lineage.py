@@ -32,6 +32,10 @@ class Lineage(msgspec.Struct, frozen=True, array_like=True):
             return Lineage(commit, self.writers)
         return Lineage(commit, (*self.writers, (commit, number))[-WRITERS_MAX:])
 
+    def is_of(self, writer: str) -> bool:
+        """Return whether a writer of this name made the last commit."""
+        return self.writers[-1:] == self.next(writer).writers[-1:]
+
     def continues(self, earlier: Lineage) -> bool:
         """Return whether the last commit of ``earlier`` is among these; true if one is unknown."""
         if not self.commit or not earlier.commit:

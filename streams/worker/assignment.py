@@ -151,17 +151,21 @@ class Assignment:
         return shard
 
     def revoked(self, partitions: Iterable[int]) -> Awaitable[None]:
-        """Close shards at once; the result waits until no commit has any of them."""
-        return self._events.without(self._close_all(partitions, "the group revoked its partition"))
+        """Close shards at once; the result waits until no commit has any of them.
+
+        Until their next owner has opened them, they stay as standbys.
+        """
+        why = "the group revoked its partition"
+        return self._events.without(self._close_all(partitions, why, keep=not self.is_stopped))
 
     def lost(self, partitions: Iterable[int]) -> None:
         """Close shards that another worker may own already; Kafka refuses commits for them."""
         self._close_all(partitions, "the group has assigned its partition to another worker")
 
-    def _close_all(self, partitions: Iterable[int], why: str) -> list[Shard]:
+    def _close_all(self, partitions: Iterable[int], why: str, *, keep: bool = False) -> list[Shard]:
         closed = [shard for each in partitions if (shard := self.shards.get(each)) is not None]
         for shard in closed:
-            self.close_shard(shard, why)
+            self.close_shard(shard, why, keep=keep)
         self._note()
         if self.shards:
             self._events.on_revoked()  # a worker that was the leader now sends its reports
@@ -180,8 +184,11 @@ class Assignment:
 
     # ---- closing
 
-    def close_shard(self, shard: Shard, why: str) -> None:
-        """Close a shard at once; its store is closed when nothing uses it any more."""
+    def close_shard(self, shard: Shard, why: str, *, keep: bool = False) -> None:
+        """Close a shard at once; its store is closed when nothing uses it any more.
+
+        ``keep``: if it was open, its store becomes that of a standby.
+        """
         was_open = shard.is_open
         shard.close()
         self._closing.add(shard)
@@ -189,9 +196,14 @@ class Assignment:
             del self.shards[shard.partition]
         self._events.on_closed(shard)
         if was_open:
-            self._participant.drop_shard(shard.partition)
             shard.owned = None
             logger.info("shard %d closed: %s", shard.partition, why)
+            if not keep:
+                self._participant.drop_shard(shard.partition)
+            elif self._participant.demote(shard.partition):
+                assert shard.store is not None
+                self._standbys.keep(shard.partition, shard.store)
+                shard.store = None
         elif shard.partition == LEADING_SHARD:
             self._session_wanted.set()  # others may have waited until this one has begun the index
         if not shard.is_in_use:
@@ -203,6 +215,11 @@ class Assignment:
         finally:
             self._closing.discard(shard)
             shard.release()
+
+    async def keep_all(self) -> None:
+        """Close all shards, but keep the open ones as standbys; wait until no commit has any."""
+        shards = list(self.shards)
+        await self._events.without(self._close_all(shards, "the worker stops", keep=True))
 
     async def close(self) -> None:
         self.interrupt()
@@ -287,11 +304,14 @@ class Assignment:
             self._settled = max(self._settled, unknown)
 
     async def _ask(self, partitions: Sequence[int]) -> _Cluster:
-        topic_id = await self._index.topic_id()
-        claim = await self._index.claim()
-        await self._index.grow_changelog()
-        await self._index.abort_left_open(partitions)
-        return _Cluster(topic_id, claim, (await self._log.offsets())[0])
+        topic_id, claim, (log_start, _), *_ = await asyncio.gather(
+            self._index.topic_id(),
+            self._index.claim(),
+            self._log.offsets(),
+            self._index.grow_changelog(),
+            self._index.abort_left_open(partitions),
+        )
+        return _Cluster(topic_id, claim, log_start)
 
     async def _open_one(self, shard: Shard, cluster: _Cluster, committed: int) -> None:
         """Open the store of a shard and fill the index from it; retry after temporary errors."""
@@ -340,9 +360,13 @@ class Assignment:
             if not self._is_wanted(shard):
                 return
             store = await self._standbys.level(chain, committed_next)
-            if store is not None and (stored := store.progress()) is not None:
-                shard.progress, shard.standby, shard.is_filled = stored.progress, store, True
-                return
+            if store is not None:
+                progress, must_commit = self._progress(store, chain, cluster)
+                if not must_commit:
+                    shard.progress, shard.standby, shard.is_filled = progress, store, True
+                    return
+                why = "its progress is to be committed first: opening the shard instead"
+                self._standbys.stores.drop(shard.partition, why)
             shard.store = store = await asyncio.to_thread(
                 self._stores.open, shard.partition, committed_next, shard.interrupted
             )

@@ -260,7 +260,9 @@ class OutputCommits:
     async def _prepared(self) -> list[_ShardCommit]:
         """Return what each shard can commit now; the event loop gets turns in between."""
         now = time.monotonic()
-        positions = now - self._positions_at >= _POSITION_SECONDS
+        # The former owner of a shard that has moved keeps it open until a first commit.
+        begins = self._participant.caught_up and self._has_opened
+        positions = begins or now - self._positions_at >= _POSITION_SECONDS
         unchanged = positions and self._repeats_progress(now)
         if positions:
             self._positions_at = now
@@ -299,9 +301,11 @@ class OutputCommits:
         return part
 
     def _repeats_progress(self, now: float) -> bool:
-        return now - self._unchanged_at >= _UNCHANGED_SECONDS or any(
-            shard.is_open and not shard.has_committed for shard in self._shards.values()
-        )
+        return now - self._unchanged_at >= _UNCHANGED_SECONDS or self._has_opened
+
+    @property
+    def _has_opened(self) -> bool:
+        return any(each.is_open and not each.has_committed for each in self._shards.values())
 
     def _of_shards(self, all_ready: Iterable[ShardReady[PendingRecord]]) -> Iterator[_ShardCommit]:
         for ready in all_ready:

@@ -448,6 +448,9 @@ class IndexOnKafka:
         self._seen: dict[str, None] = {}  # workers of the group, the latest ones at the end
         self._strangers: set[str] = set()  # present members that are no workers
         resolver = TopicIdResolver(self._connect, has_ids=self._has_admin)
+        self._watermarks = BrokerWatermarks(
+            client_config(settings), settings.application_id, settings.send_timeout_seconds
+        )
         self._topic_ids = TopicIds(resolver, _ID_TRIES * settings.send_timeout_seconds)
 
     async def topic_id(self) -> str:
@@ -624,11 +627,9 @@ class IndexOnKafka:
             self._seen.pop(writer, None)
 
     def _has_open(self, partitions: Iterable[int]) -> bool:
-        settings = self._settings
-        topic, seconds = settings.topics.changelog, settings.send_timeout_seconds
+        topic = self._settings.topics.changelog
         wanted = [Partition(topic, each) for each in partitions]
-        broker = BrokerWatermarks(client_config(settings), settings.application_id, seconds)
-        return bool(wanted and open_transactions(broker.of(wanted, starts=False)))
+        return bool(wanted and open_transactions(self._watermarks.of(wanted, starts=False)))
 
     def _members(self) -> dict[str, str]:
         return group_members(self._connect(), self._settings.application_id)

@@ -34,7 +34,7 @@ from simhash_core.text.fingerprinter import Fingerprinter
 from streams.errors import BrokerUnavailableError, StateMismatchError
 from streams.kafka.log_reader import LogCutError
 from streams.monitoring.worker_state import partition_ranges
-from streams.settings.settings import Settings
+from streams.settings.settings import HAND_OVER_SECONDS, Delivery, Settings
 from streams.store.compaction import KeptShard, SegmentKeeper
 from streams.store.row_store import StoreCorruptError
 from streams.store.shard_store import ShardStore
@@ -61,6 +61,7 @@ _STORES_SECONDS: Final = 5.0  # how often figures of the stores are read: nine p
 _STORES_A_SECOND: Final = 25  # and of at most so many stores per second
 _SEGMENTS_A_SECOND: Final = 200  # shards that are searched for segments to write or merge
 _REPORTED_AGAIN: Final = 64  # bundles that are reported again at once if a report may be lost
+_HANDED_OVER_SECONDS: Final = 0.25
 _LOOK_SECONDS: Final = 5.0  # how often to check for a new raw topic, or missing partitions,
 _LOOKS_A_SECOND: Final = 50  # and at most so many partitions per second
 
@@ -119,7 +120,7 @@ class Pipeline:
         self._log_id = ""  # "" before it is known
         self._clients = clients
         self._on_failure = on_failure
-        self._is_stopping = False
+        self._is_stopping = self._hands_over = False
         self._tasks: set[asyncio.Task[Any]] = set()
         self._is_asking = False
         self._wakes = [Wake(channel) for channel in channels]
@@ -189,8 +190,10 @@ class Pipeline:
 
     async def close(self) -> None:
         self.interrupt()
-        await self.assignment.close()
         clients = self._clients
+        if self._hands_over and self.failure is None and not await self._is_alone():
+            await self._hand_over()
+        await self.assignment.close()
         # All requests are sent at once, because each waits for its full time-out if the broker is
         # silent.
         await asyncio.gather(
@@ -201,8 +204,36 @@ class Pipeline:
             clients.committer.close(),
         )
 
-    def interrupt(self) -> None:
-        """Stop reading and committing, and make running recoveries end soon."""
+    async def _hand_over(self) -> None:
+        """Leave the group, but report for the shards until their next owners have opened them."""
+        self.standbys.leaves = True
+        await self.assignment.keep_all()
+        await self._clients.member.close()
+        kept = self.standbys.stores
+        logger.info("shards wait for their next owners: %s", partition_ranges(kept.kept) or "none")
+        end = time.monotonic() + HAND_OVER_SECONDS
+        while kept.kept and time.monotonic() < end:
+            await asyncio.sleep(_HANDED_OVER_SECONDS)
+            if await self._is_alone():
+                return
+
+    async def _is_alone(self) -> bool:
+        """Return whether no other worker is known that could open this worker's shards."""
+        try:
+            members = await self._clients.index.members()
+        except BrokerUnavailableError:
+            return True
+        return not members.keys() - {self.context.rules.writer}
+
+    def interrupt(self, *, hands_over: bool = False) -> None:
+        """Stop reading and committing, and make running recoveries end soon.
+
+        ``hands_over``: other workers may get the shards, so ``close`` waits for them. A static
+        member does not hand over, because it keeps its partitions for its next process.
+        """
+        settings = self.context.settings
+        can_leave = settings.delivery is Delivery.EXACTLY_ONCE and not settings.group_instance_id
+        self._hands_over |= hands_over and can_leave
         self._is_stopping = True
         self.intake.stop()
         self._commits.stop()
@@ -391,7 +422,7 @@ class Pipeline:
             for _, owned, store in self._open_shards()
             if (segments := store.segments) is not None
         ]
-        return [*kept, *self.standbys.stores.kept()]
+        return [*kept, *self.standbys.stores.to_compact()]
 
     async def _look_at_topic(self) -> None:
         """Reopen shards of a recreated raw topic.

@@ -376,7 +376,7 @@ class _Worker(faust.Worker):
     def _on_sigterm(self) -> None:
         self._stopped_by = ExitCode.OK
         logger.info("stopping: SIGTERM; the current batch is completed first")
-        self._pipeline.interrupt()
+        self._pipeline.interrupt(hands_over=True)
         super()._on_sigterm()
 
     async def _sentinel_task(self) -> None:

@@ -5,6 +5,9 @@ owner of its shards is probably the worker with the standby, which has them open
 ``standby_plan`` computes from the group's members which worker keeps which standby; it runs every
 few seconds. An error in a standby never ends the worker, which drops the standby and opens it again
 later.
+
+If the group moves a shard, its former owner keeps it as a standby until the next owner has opened
+it. So the documents of other partitions do not wait while it reads the changelog.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from streams.store.changelog_codec import PROGRESS_KEY
 from streams.store.compaction import KeptShard
 from streams.store.entry_batch import Removal
 from streams.store.recovery import fill_index, load_next
+from streams.store.row_codec import StoredProgress
 from streams.store.row_store import StoreCorruptError
 from streams.store.shard_store import ShardStore
 from streams.worker.clients import ChangelogClient
@@ -81,10 +85,15 @@ class FilledStore(NamedTuple):
 
 @dataclass(slots=True)
 class _Open:
-    """``is_compared``: whether its last commit was found in the changelog since ``_follow``."""
+    """``is_compared``: whether its last commit was found in the changelog since ``_follow``.
+
+    ``until``: the position in the log that the next owner must have committed; None: the plan
+    decides how long the standby stays open.
+    """
 
     store: ShardStore
     is_compared: bool = False
+    until: int | None = None
 
 
 class StandbyStores:
@@ -107,6 +116,11 @@ class StandbyStores:
         return sorted(self._open)
 
     @property
+    def kept(self) -> list[int]:
+        """The shards whose next owners have not opened them yet, without planned standbys."""
+        return [partition for partition, each in self._open.items() if each.until is not None]
+
+    @property
     def await_session(self) -> bool:
         return not all(each.in_session for each in self._held.standbys.values())
 
@@ -124,10 +138,12 @@ class StandbyStores:
         lag = 0 if self._follower is None else self._follower.lag
         self._context.metrics.standbys(len(self._open), lag, missing)
 
-    def kept(self) -> list[KeptShard]:
+    def to_compact(self) -> list[KeptShard]:
         before = sequence_number(self._participant.replica.decided_before, 0)
         return [
-            KeptShard(standby.slot, each.store, each.store.segments, before, standby.removed)
+            KeptShard(
+                standby.copy.slot, each.store, each.store.segments, before, standby.copy.removed
+            )
             for partition, each in self._open.items()
             if each.store.segments is not None
             and (standby := self._held.standbys.get(partition)) is not None
@@ -147,6 +163,16 @@ class StandbyStores:
             len(store),
             progress.next,
         )
+
+    def keep(self, partition: int, store: ShardStore, *, planned: bool) -> None:
+        """Keep a shard that another worker will own; the participant has it as a standby.
+
+        ``planned``: plans decide how long it stays open.
+        """
+        decided_before = self._participant.replica.decided_before
+        self._open[partition] = _Open(store, until=None if planned else decided_before)
+        self._follow(partition)
+        logger.info("standby of shard %d open until its next owner has opened it", partition)
 
     def drop(self, partition: int, why: str) -> None:
         self._participant.drop_standby(partition)
@@ -253,7 +279,7 @@ class StandbyStores:
         ):
             return False
         standby = self._held.standbys.get(partition)
-        return standby is not None and not standby.is_outdated and standby.chain == chain
+        return standby is not None and not standby.is_outdated and standby.copy.chain == chain
 
     async def _read_to_end(
         self, partition: int, store: ShardStore, committed_next: int
@@ -317,7 +343,17 @@ class StandbyStores:
         if stored is not None:
             removed = _removed(standby, removal, store)
             standby.owner_committed(stored.progress, removed)
+            if opened.until is not None:
+                if standby.is_outdated:
+                    self.drop(partition, "the raw topic was created again")
+                elif self._is_replaced(opened.until, stored):
+                    self.drop(partition, "its next owner has opened it")
         await asyncio.sleep(0)
+
+    def _is_replaced(self, until: int, stored: StoredProgress) -> bool:
+        """Return whether the next owner of a shard has read the log, and reports from there on."""
+        has_read = stored.progress.position >= until
+        return has_read and not stored.lineage.is_of(self._context.rules.writer)
 
 
 def _removed(standby: Standby, removal: Removal, store: ShardStore) -> Iterable[int]:
@@ -326,7 +362,7 @@ def _removed(standby: Standby, removal: Removal, store: ShardStore) -> Iterable[
     packets = {log_offset_of(each.first) for each in removal.ends}
     return [
         each
-        for each in standby.removed
+        for each in standby.copy.removed
         if each < store.expired_before
         or ((each in sequences or log_offset_of(each) in packets) and not store.has(each))
     ]
@@ -344,6 +380,8 @@ class Standbys:
         self.stores = StandbyStores(context)
         self.missing: Sequence[int] = ()
         """This worker's shards without an open standby that should have one; for any thread."""
+        self.leaves = False
+        """Whether this worker leaves the group, and keeps its shards until others have them."""
         self._copies = context.settings.standbys
         self._writer = context.rules.writer
         self._shards = context.shards
@@ -375,6 +413,13 @@ class Standbys:
         for partition in [*self._filling, *self._filled]:
             await self._give_up(partition)
         await self.stores.close()
+
+    def keep(self, partition: int, store: ShardStore) -> None:
+        """Keep a shard of this worker until its next owner has opened it.
+
+        In a worker with planned standbys that remains in the group, plans decide how long.
+        """
+        self.stores.keep(partition, store, planned=bool(self._copies) and not self.leaves)
 
     async def level(self, chain: Chain, committed_next: int) -> ShardStore | None:
         """Return the store of a level standby, or None; then no store of the shard is open here."""

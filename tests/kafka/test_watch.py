@@ -117,10 +117,14 @@ def test_a_worker_that_waits_for_the_shard_of_another_is_healthy(
     kafka_broker: Broker, tmp_path: Path
 ) -> None:
     with Stream(kafka_broker, tmp_path, raw_partitions=2) as stream:
-        well = stream.started("stall_seconds=4")
+        first = stream.started()
         send_and_settle(stream, generated(seed=78, count=40))
+        first.stop()
+        # If it took a shard from a running worker, that would answer for the shard.
         closed = stream.worker("stall_seconds=4", state="closed")
         closed.start("closed")
+        closed.await_log("assigned by the group: 0 1")
+        well = stream.started("stall_seconds=4")
         assigned = "firstseen_assigned_shards"
         await_that("a shard moves", lambda: value(well, assigned) == 1, well)
         stream.send(generated(seed=79, count=40))

@@ -40,6 +40,7 @@ from streams.worker.order import BundleSender
 from streams.worker.outputs import OutputBatch
 from streams.worker.pipeline import Pipeline, Wake
 from streams.worker.shard import Shard
+from streams.worker.standbys import StandbyStores
 from tests.simulation.mutant import Tried, many_records, mutants
 from tests.simulation.mutants_of_versions import forgotten_version
 from tests.simulation.replacements import Function, always, by, constant, without, wrapped
@@ -549,7 +550,7 @@ MUTANTS: Final = mutants(
                     Event(9.5, Fault.KILL, which=0.9, moment="add offsets"),
                 ],
             },
-            start=60,
+            start=110,
         ),
         "a new shard reads the log from its beginning, beside control records that it lacks": Tried(
             (
@@ -684,6 +685,9 @@ MUTANTS: Final = mutants(
                 releases=Releases.NEWER,
             ),
             start=12,
+        ),
+        "a former owner keeps its shard for ever": Tried(
+            always(StandbyStores, "_is_replaced", False), {**_MOVES, "standbys": 0}
         ),
         "the log is trimmed to the furthest position, at once": Tried(
             (

@@ -265,7 +265,7 @@ class Worker:
     async def stop(self) -> None:
         """End as after SIGTERM."""
         self.stopped = True
-        self.pipeline.interrupt()
+        self.pipeline.interrupt(hands_over=True)
         task = self._cluster.loop.start(self.machine.program, self.pipeline.close())
         await asyncio.wait([task])
         self.machine.kill()  # the rest ends with the process

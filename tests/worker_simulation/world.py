@@ -375,7 +375,7 @@ class World:
         while lacking := self._unsettled():
             if self.loop.time() > deadline:
                 raise ViolationError(
-                    "no standby, undecided packets or opening shards after "
+                    "no standby, undecided packets, opening or kept shards after "
                     f"{_STANDBYS_SECONDS:g} s: {lacking}"
                 )
             await asyncio.sleep(_LOOK_SECONDS)
@@ -384,14 +384,16 @@ class World:
         """Return what workers lack.
 
         A group of one has no standbys. A worker may just read the log again, and have undecided
-        packets. Shards that are opening may have removals to commit.
+        packets. Shards that are opening may have removals to commit. Shards that moved are kept
+        only until their next owners have opened them.
         """
         lacking = []
         for worker in self.workers:
             standbys = worker.pipeline.standbys.missing if len(self.workers) > 1 else ()
             opening = [each.partition for each in worker.pipeline.assignment.opening]
-            if standbys or worker.undecided or opening:
-                lacking.append(f"{worker.name}: {standbys}, {worker.undecided}, {opening}")
+            kept = worker.pipeline.standbys.stores.kept
+            if standbys or worker.undecided or opening or kept:
+                lacking.append(f"{worker.name}: {standbys}, {worker.undecided}, {opening}, {kept}")
         return lacking
 
     def _create_topic_again(self) -> None:

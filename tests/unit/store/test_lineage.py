@@ -50,3 +50,10 @@ def test_a_lineage_has_a_bound_and_is_not_sure_of_what_is_older() -> None:
 def test_a_release_that_did_not_count_is_trusted() -> None:
     assert lineage_of(["first"]).continues(UNKNOWN)
     assert UNKNOWN.continues(lineage_of(["first"]))
+
+
+@given(writers)
+def test_the_last_commit_is_of_the_last_writer(made_by: list[str]) -> None:
+    lineage = lineage_of(made_by)
+    assert [name for name in ("first", "second", "third") if lineage.is_of(name)] == made_by[-1:]
+    assert not UNKNOWN.is_of("first")

@@ -46,9 +46,10 @@ from streams.store.changelog_codec import PROGRESS_KEY, LoggedProgress
 from streams.store.lineage import Lineage
 from streams.store.recovery import Recovery, catch_up
 from streams.store.row_codec import StoreIdentity
+from streams.store.row_store import StoreCorruptError
 from streams.store.shard_directory import open_shard
 from streams.store.shard_store import ShardStore
-from streams.worker.clients import ChangelogClient, Deliver, WorkerClients
+from streams.worker.clients import Deliver, WorkerClients
 from streams.worker.context import Observers, WorkerContext
 from streams.worker.fingerprint import PendingRecord
 from streams.worker.index_on_kafka import Claim
@@ -72,6 +73,7 @@ RULES = OutputRules(
     FINGERPRINTER.identity, "the rules", WRITER, 64, TOPICS, include_body=False, application="app"
 )
 START_MS = 1_700_000_000_000
+_FOLLOWED_SECONDS = 0.002
 
 
 def text(number: int) -> str:
@@ -216,6 +218,7 @@ class Member:
         self._broker = broker
         self._events: GroupEvents | None = None
         self._fetched: deque[Fetched] = deque()
+        self.is_closed = False
         self.generation = b"generation 1"
         self.reads: list[tuple[int, int, int]] = []
         self.stopped: list[int] = []
@@ -225,7 +228,9 @@ class Member:
     def open(self, events: GroupEvents) -> None:
         self._events = events
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        self.is_closed = True
+
     def read(self, partition: int, offset: int, reading: int) -> None:
         self.reads.append((partition, offset, reading))
 
@@ -336,6 +341,7 @@ class Index:
         self._broker = broker
         self.error: FirstseenError | None = None
         self.foreign_claim: Claim | None = None
+        self.writers = {RULES.writer}  # the members of the group
         self.log = "log-id"
 
     async def topic_id(self) -> str:
@@ -365,7 +371,7 @@ class Index:
     async def grow_changelog(self) -> None: ...
     async def remember_members(self) -> None: ...
     async def members(self) -> dict[str, str]:
-        return {RULES.writer: ""}
+        return dict.fromkeys(self.writers, "")
 
     async def abort_left_open(self, partitions: Iterable[int]) -> None: ...
     async def delete_before(self, offset: int) -> None: ...
@@ -409,7 +415,11 @@ class Stores:
             raise self.errors[partition].popleft()
         path = Path(f"/hand-driven/shard-{partition}")
         identity = StoreIdentity(FINGERPRINTER.identity, "hand-driven", partition)
-        store = open_shard(path, identity, 64, self._disk)
+        try:
+            store = open_shard(path, identity, 64, self._disk)
+        except StoreCorruptError:
+            self._disk.discard(path)
+            store = open_shard(path, identity, 64, self._disk)
         listed = _ListedChangelog(self._broker.changelog[partition], partition)
         log = cast(Changelog, listed)
         catch_up(store, log, FINGERPRINTER.identity, committed_next, lambda _: None)
@@ -430,8 +440,48 @@ class _Observer:
     def note_rejections(self, rejections: Sequence[Rejection], now_ms: int) -> None: ...
 
 
-def _follow(_: Deliver) -> ChangelogClient:
-    raise AssertionError("there are no standbys here")
+class Follower:
+    """A ``ChangelogClient``, which looks for news every few milliseconds."""
+
+    def __init__(self, broker: Broker, deliver: Deliver) -> None:
+        self._broker = broker
+        self._deliver = deliver
+        self._next: dict[int, int] = {}
+        self._task: asyncio.Task[None] | None = None
+        self.lag = 0
+
+    def begin(self, failed: Callable[[FirstseenError], object]) -> None:  # noqa: ARG002
+        self._task = asyncio.ensure_future(self._read())
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    def follow(self, partition: int, offset: int) -> None:
+        self._next[partition] = offset
+
+    def leave(self, partition: int) -> None:
+        self._next.pop(partition, None)
+
+    async def end(self, partition: int, seconds: float) -> int:  # noqa: ARG002
+        return len(self._broker.changelog[partition])
+
+    async def reach(self, partition: int, offset: int, seconds: float) -> bool:  # noqa: ARG002
+        await until(lambda: self._next.get(partition, offset) >= offset)
+        return partition in self._next
+
+    async def _read(self) -> None:
+        while True:
+            for partition, first in self._next.copy().items():
+                records = self._broker.changelog[partition][first:]
+                for at, (key, value) in enumerate(records, first):
+                    name = f"changelog/{partition}"
+                    batch = LoggedBatch([key], [value], [at], START_MS, name)
+                    await self._deliver(partition, batch)
+                    if partition in self._next:
+                        self._next[partition] = at + 1
+            await asyncio.sleep(_FOLLOWED_SECONDS)
 
 
 def context_of(
@@ -480,7 +530,7 @@ class HandDriven:
                 self.committer,
                 self.index,
                 self.stores,
-                _follow,
+                lambda deliver: Follower(self.broker, deliver),
                 lambda: None,
             ),
             self._channels,

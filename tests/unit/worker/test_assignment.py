@@ -7,16 +7,17 @@ import logging
 import threading
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from simhash_core.errors import ProtocolError
 from streams.errors import BrokerUnavailableError, UnansweredError
 from streams.kafka.errors import StaleGenerationError
 from streams.store.changelog_codec import LoggedProgress, encode_progress
-from streams.worker import assignment
+from streams.worker import assignment, pipeline
 from streams.worker.shard import AssignmentState, Shard
-from tests.rigs.async_tests import until
-from tests.unit.worker.hand_driven import HandDriven, text, turns
+from tests.rigs.async_tests import WAIT_SECONDS, until
+from tests.unit.worker.hand_driven import TOPICS, HandDriven, text, turns
 
 AWAY = BrokerUnavailableError("the broker is away")
 _, OPEN, CLOSING, CLOSED = AssignmentState
@@ -130,12 +131,8 @@ async def test_a_commit_under_way_has_no_part_in_the_new_shard(
     held = worker.hold_commit(StaleGenerationError("of an older one") if is_refused else None)
     worker.send(1, text(1))
     await held.began.wait()
-    store = worker.shards[1].store
-    assert store is not None
-    before = store.progress()
-
+    old = worker.shards[1]
     worker.revoke(1)  # the rebalance does not wait for the commit
-    assert store.closed or store.progress() == before
     worker.member.generation = b"generation 2"
     worker.assign(1)
     new = worker.shards[1]
@@ -144,9 +141,8 @@ async def test_a_commit_under_way_has_no_part_in_the_new_shard(
     held.go.set()
     await until(lambda: worker.is_open(1))
 
+    assert new is not old
     assert new.owned is not None
-    assert new.store not in (None, store)
-    assert store.closed
     begins = 0 if is_refused else 1
     assert worker.member.reads[-1] == (1, begins, new.number)
     assert new.owned.stream.next == begins
@@ -247,7 +243,10 @@ async def test_a_shard_can_be_revoked_in_every_step_of_its_opening(worker: HandD
         assert not shard.is_opening
         await asyncio.wait_for(shard.released(), 5)
         assert shard.store is None or shard.store.closed
-        assert len(index._counts) == slots
+        standbys = worker.pipeline.standbys.stores
+        assert len(index._counts) == slots + (1 in standbys)
+        if 1 in standbys:
+            standbys.drop(1, "the next round opens it again")
     await worker.open(1)
     await worker.output(1, text(1))
 
@@ -302,11 +301,110 @@ async def test_shard_0_commits_changed_reading_rules_before_it_opens(
     await worker.revoke(0)
     await worker.revoke(1)
     monkeypatch.setattr(worker.pipeline.assignment, "_reading", "changed")
-    before = [len(worker.broker.logged(each)) for each in (0, 1)]
+    held = worker.hold_commit()
+    worker.assign(0, 1)
+    await held.began.wait()
+    assert 0 in worker.committer.calls[-1][0]
+    assert not worker.is_open(0)
+    held.go.set()
+    await until(lambda: worker.is_open(0) and worker.is_open(1))
 
+
+# ---- shards that move
+
+
+def next_owner_commits(worker: HandDriven, position: int, partition: int = 1) -> None:
+    """Write what the next owner of a shard commits when it has read the log up to a position."""
+    last = worker.broker.logged(partition)[-1]
+    progress = msgspec.structs.replace(last.progress, position=position)
+    lineage = last.lineage.next("the next owner")
+    record = encode_progress(
+        LoggedProgress(progress, last.identity, last.reading, "the next owner", lineage=lineage)
+    )
+    worker.broker.changelog[partition].append((record.key, record.value))
+
+
+async def test_a_revoked_shard_is_a_standby_until_its_next_owner_has_it(
+    worker: HandDriven,
+) -> None:
     await worker.open(0, 1)
+    await worker.output(1, text(1))
+    store = worker.shards[1].store
+    assert store is not None
+    await worker.revoke(1)
+    standbys = worker.pipeline.standbys.stores
 
-    assert [len(worker.broker.logged(each)) for each in (0, 1)] == [before[0] + 1, before[1]]
+    await worker.output(0, text(1))
+    assert worker.outputs[-1] == (TOPICS.duplicates, "0@0")
+    next_owner_commits(worker, 0)
+    await until(lambda: store.changelog_offset == len(worker.broker.changelog[1]))
+    assert 1 in standbys, "the next owner has not read the log yet"
+    next_owner_commits(worker, worker.pipeline.participant.replica.decided_before)
+    await until(lambda: 1 not in standbys)
+    assert store.closed
+
+
+async def test_a_shard_that_comes_back_is_still_open(worker: HandDriven) -> None:
+    await worker.open(0, 1)
+    await worker.output(1, text(1))
+    store = worker.shards[1].store
+    await worker.revoke(1)
+    await worker.open(1)
+    assert worker.shards[1].store is store
+    assert worker.stores.begun == [0, 1]
+    await worker.output(1, text(1))
+    assert worker.outputs[-1] == (TOPICS.duplicates, "1@1")
+
+
+async def test_a_leader_that_loses_its_shard_leads_until_it_is_succeeded(
+    worker: HandDriven,
+) -> None:
+    await worker.open(0, 1)
+    await worker.revoke(0)
+    await worker.output(1, text(1))
+    decider = worker.pipeline.participant.decider
+    assert decider is not None
+    assert decider.leads
+
+
+async def test_a_lost_shard_is_not_kept(worker: HandDriven) -> None:
+    await worker.open(0, 1)
+    worker.pipeline.lost(frozenset({1}), worker.member.generation)
+    assert worker.pipeline.standbys.stores.partitions == []
+
+
+@pytest.mark.parametrize("end", ["others open its shards", "others stop, too"])
+async def test_a_stopping_worker_keeps_its_shards_for_others(
+    worker: HandDriven, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    monkeypatch.setattr(pipeline, "HAND_OVER_SECONDS", 3600.0)
+    await worker.open(0, 1)
+    await worker.output(1, text(1))
+    worker.index.writers.add("another worker")
+    worker.pipeline.interrupt(hands_over=True)
+    closing = asyncio.ensure_future(worker.pipeline.close())
+    standbys = worker.pipeline.standbys.stores
+    await until(lambda: standbys.kept == [0, 1] and worker.member.is_closed)
+    assert worker.shards == {}
+
+    if end == "others stop, too":
+        worker.index.writers.clear()
+    else:
+        for partition in standbys.kept:
+            assert not closing.done()
+            decided_before = worker.pipeline.participant.replica.decided_before
+            next_owner_commits(worker, decided_before, partition)
+    await asyncio.wait_for(closing, WAIT_SECONDS)
+    assert standbys.partitions == []
+
+
+async def test_a_worker_that_is_alone_stops_at_once(
+    worker: HandDriven, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline, "HAND_OVER_SECONDS", 3600.0)
+    await worker.open(0, 1)
+    worker.pipeline.interrupt(hands_over=True)
+    await asyncio.wait_for(worker.pipeline.close(), WAIT_SECONDS)
 
 
 async def test_stopping_closes_what_is_opening_and_what_is_open(worker: HandDriven) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from unittest.mock import patch
 
 import pytest
 
+from simhash_core.documents import Entry
 from simhash_core.log.records import NO_CONTROL, Bundle, ChainHeads, Control
 from streams.errors import BrokerRefusedError, UnansweredError
 from streams.kafka.errors import AbortedError, FencedError, RecordsLostError, StaleGenerationError
@@ -301,6 +304,30 @@ async def test_a_transaction_that_takes_too_long_is_tried_with_fewer_shards_and_
     await until(lambda: worker.failures or len(worker.outputs) == 10 * SHARDS)
     assert not worker.failures
     assert len(set(worker.outputs)) == 10 * SHARDS
+
+
+async def test_a_look_up_that_a_damaged_standby_interrupted_is_made_again(
+    worker: HandDriven,
+) -> None:
+    """Nobody else reports for the shards that this worker owns."""
+    await worker.open(0, 1)
+    await worker.output(1, text(1))
+    store = worker.shards[1].store
+    assert store is not None
+    await worker.revoke(1)
+
+    def entries(_: Sequence[int]) -> list[Entry]:
+        raise store._store.damaged("a test damages it")
+
+    with patch.object(store, "entries", entries):
+        worker.send(0, text(1))
+        await until(lambda: store.closed)
+    participant = worker.pipeline.participant
+    decider = participant.decider
+    assert decider is not None
+    await until(lambda: decider.waits_for(participant.replica) == {1})
+    await worker.open(1)
+    await until(lambda: worker.outputs[1:] == [(TOPICS.duplicates, "0@0")])
 
 
 @pytest.mark.parametrize("lost", [TOPICS.log, TOPICS.changelog])

@@ -198,7 +198,8 @@ async def test_a_standby_is_level_if_it_has_all_that_is_committed_and_no_more(
 def test_a_standby_forgets_removed_entries_that_its_store_no_longer_has() -> None:
     """Otherwise it would keep each removed document for as long as it is open."""
     kept, expired, deleted, ended, stored = (sequence_number(each, 1) for each in (9, 2, 5, 6, 7))
-    standby = MagicMock(removed=frozenset([kept, expired, deleted, ended, stored]))
+    standby = MagicMock()
+    standby.copy.removed = frozenset([kept, expired, deleted, ended, stored])
     store = MagicMock(expired_before=sequence_number(3, 0), has=lambda each: each == stored)
     deletions = [LoggedDeletions(each - 1, [each]) for each in (deleted, stored)]
     removal = Removal(deletions, [LoggedEnd(ended - 1)])
