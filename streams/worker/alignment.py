@@ -101,6 +101,7 @@ class Alignment:
         self._watched_seconds = 0.0
         self._began_ms: int | None = None  # the watermark when nothing had to wait any more
         self._waits = False
+        self._begins_index = False  # no document is in the log, and those of an archive go first
         self._undecided: int | None = None  # the first offset, and when it became that
         self._undecided_at = 0.0
         self._opening_since: float | None = None
@@ -192,11 +193,12 @@ class Alignment:
         if self._is_alone:
             return None
         from_ms = watermark_ms
-        self._waits = False
+        self._waits = self._begins_index = False
         if now - self._began_at < _HEARD_SECONDS:
             # Other workers that begin at the same time are not in the log yet.
             from_ms = self._began_ms = self._began_ms or watermark_ms
             self._waits = from_ms is not None
+            self._begins_index = from_ms is None
         return (from_ms or 0) + self.lead_ms
 
     @property
@@ -285,9 +287,12 @@ class Alignment:
         self._held_since = None
         self._is_logged = False
 
-    def must_wait(self, until_ms: int) -> bool:
-        """Return whether documents later than this still wait, as nothing else can be sent."""
-        if not self._waits:
+    def must_wait(self, until_ms: int, earliest_ms: int) -> bool:
+        """Return whether documents later than ``until_ms`` wait, as nothing else can be sent.
+
+        ``earliest_ms`` is the time of the earliest.
+        """
+        if not (self._waits or (self._begins_index and earliest_ms >= self.live_ms)):
             return False
         now = self._now()
         if self._held_since is None:

@@ -52,7 +52,8 @@ class AssignmentEvents(NamedTuple):
 
     ``prepare_leader`` runs before a session in which this worker may lead. ``on_session`` gets the
     log offset to read from. ``begin`` gets new shards, whose first progress must be committed.
-    ``without`` waits until no commit has any of the shards.
+    ``without`` waits until no commit has any of the shards. ``keeps_moved`` says whether shards
+    that move stay as standbys.
     """
 
     prepare_leader: Callable[[], Awaitable[None]]
@@ -62,6 +63,7 @@ class AssignmentEvents(NamedTuple):
     begin: Callable[[Iterable[Shard]], None]
     without: Callable[[Iterable[Shard]], Awaitable[None]]
     on_revoked: Callable[[], None]
+    keeps_moved: Callable[[], bool]
 
 
 class _Cluster(NamedTuple):
@@ -153,10 +155,10 @@ class Assignment:
     def revoked(self, partitions: Iterable[int]) -> Awaitable[None]:
         """Close shards at once; the result waits until no commit has any of them.
 
-        Until their next owner has opened them, they stay as standbys.
+        Until their next owner has opened them, they may stay as standbys.
         """
-        why = "the group revoked its partition"
-        return self._events.without(self._close_all(partitions, why, keep=not self.is_stopped))
+        why, keep = "the group revoked its partition", self._events.keeps_moved()
+        return self._events.without(self._close_all(partitions, why, keep=keep))
 
     def lost(self, partitions: Iterable[int]) -> None:
         """Close shards that another worker may own already; Kafka refuses commits for them."""

@@ -212,7 +212,7 @@ class BundleSender:
         if bundle is None and until_ms is not None:
             earliest_ms = participant.earliest_to_send()
             if earliest_ms is not None:
-                if alignment.must_wait(until_ms):
+                if alignment.must_wait(until_ms, earliest_ms):
                     self._send_later(LOOK_SECONDS)
                     return None
                 until_ms = max(until_ms, earliest_ms + alignment.lead_ms)

@@ -166,6 +166,7 @@ class Pipeline:
                 self._begin_shards,
                 self._commits.without,
                 self._wake_all,
+                self._keeps_moved,
             ),
         )
         self._segments = SegmentKeeper(self.participant.index)
@@ -191,7 +192,7 @@ class Pipeline:
     async def close(self) -> None:
         self.interrupt()
         clients = self._clients
-        if self._hands_over and self.failure is None and not await self._is_alone():
+        if self._hands_over and self._keeps_moved() and not await self._is_alone():
             await self._hand_over()
         await self.assignment.close()
         # All requests are sent at once, because each waits for its full time-out if the broker is
@@ -203,6 +204,14 @@ class Pipeline:
             clients.appender.close(),
             clients.committer.close(),
         )
+
+    def _keeps_moved(self) -> bool:
+        """Return whether verdicts may go on while shards move: not in an archive with a window.
+
+        There the watermark would pass the documents of the partitions that move.
+        """
+        is_leaving = self._is_stopping and not self._hands_over
+        return not (is_leaving or self.failure or self.sender.alignment.reads_archive)
 
     async def _hand_over(self) -> None:
         """Leave the group, but report for the shards until their next owners have opened them."""

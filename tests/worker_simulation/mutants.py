@@ -606,10 +606,10 @@ MUTANTS: Final = mutants(
             always(Replica, "_has_decided", True), _POWER_OF_APPENDS, start=28
         ),
         "a commit builds on records that brokers have lost": Tried(
-            always(OutputCommits, "_checks_of", UNCHECKED), _POWER, start=21
+            always(OutputCommits, "_checks_of", UNCHECKED), _POWER, start=100
         ),
         "after a transaction that failed, nobody looks for the commits before": Tried(
-            by(OutputCommits, "_verify", _verified), _POWER_OF_APPENDS, start=18
+            by(OutputCommits, "_verify", _verified), _POWER_OF_APPENDS, start=100
         ),
         "an idle worker does not notice that brokers have failed": Tried(
             (

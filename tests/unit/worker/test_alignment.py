@@ -57,7 +57,7 @@ class Aligned(Alignment):
     def is_held(self, time_ms: int, watermark_ms: int | None) -> bool:
         """Return whether the sender would let a document of that time wait."""
         until_ms = self.until_ms(watermark_ms)
-        return until_ms is not None and time_ms > until_ms and self.must_wait(until_ms)
+        return until_ms is not None and time_ms > until_ms and self.must_wait(until_ms, time_ms)
 
 
 @pytest.fixture
@@ -164,11 +164,11 @@ def test_the_watermark_stands_while_nothing_is_decided(aligned: Aligned) -> None
         aligned.clock.now += LOOK_SECONDS
         aligned.until_ms(OLD_MS, undecided=7)
     assert aligned.until_ms(OLD_MS, undecided=7) == OLD_MS
-    assert aligned.must_wait(OLD_MS)
+    assert aligned.must_wait(OLD_MS, OLD_MS + 1)
     assert not aligned.is_holding, "this may be a stall of this worker"
     aligned.clock.now += TOGETHER_SECONDS
     assert aligned.until_ms(OLD_MS) == OLD_MS
-    assert aligned.must_wait(OLD_MS), "others begin now"
+    assert aligned.must_wait(OLD_MS, OLD_MS + 1), "others begin now"
 
 
 def test_after_a_move_the_watermark_stands_until_the_first_decision(aligned: Aligned) -> None:
@@ -260,6 +260,16 @@ def test_a_worker_that_begins_first_waits_until_it_has_heard_others() -> None:
     assert aligned.is_held(OLD_MS + DAY_MS, OLD_MS)
     aligned.clock.now += 1.0
     assert not aligned.is_held(OLD_MS + DAY_MS, OLD_MS)
+
+
+def test_in_a_new_index_documents_of_an_archive_go_first() -> None:
+    """Otherwise a worker with documents of today may move the watermark past all of them."""
+    aligned = Aligned()
+    while aligned.is_held(OLD_MS, None):
+        aligned.clock.now += LOOK_SECONDS
+    assert aligned.is_held(NOW_MS, None)
+    aligned.clock.now += 1
+    assert not aligned.is_held(NOW_MS, None), "nobody has an archive"
 
 
 def test_partitions_that_move_are_awaited_until_their_documents_go_on(aligned: Aligned) -> None:

@@ -373,6 +373,14 @@ async def test_a_lost_shard_is_not_kept(worker: HandDriven) -> None:
     assert worker.pipeline.standbys.stores.partitions == []
 
 
+async def test_in_an_archive_documents_wait_for_a_shard_that_moves(worker: HandDriven) -> None:
+    """The watermark would pass those of its partition."""
+    await worker.open(0, 1)
+    worker.pipeline.sender.alignment.reads_archive = True
+    await worker.revoke(1)
+    assert worker.pipeline.standbys.stores.partitions == []
+
+
 @pytest.mark.parametrize("end", ["others open its shards", "others stop, too"])
 async def test_a_stopping_worker_keeps_its_shards_for_others(
     worker: HandDriven, monkeypatch: pytest.MonkeyPatch, end: str
