@@ -55,7 +55,8 @@ class ReaderThread(ABC, Generic[Item]):
         self._wake = threading.Condition()
         self._calls = Calls(self._wake)
         self._batches: Inbox[Item] = Inbox(queued_batches, self._wake)
-        self._consumer = Consumer(dict(config))
+        self._config = dict(config)
+        self._consumer = Consumer(self._config)
         self._thread = threading.Thread(target=self._run, name=f"reader of {topic}", daemon=True)
         self._interval = PollInterval()
         self._closing = False
@@ -157,6 +158,10 @@ class ReaderThread(ABC, Generic[Item]):
 _PARTITION: Final = 0
 _SILENT_SECONDS: Final = 2.0
 """After this long without records, check that the partition still exists."""
+_STUCK_SECONDS: Final = 10.0
+"""After this long without records, although there are some, another client reads on. If a topic is
+created again while brokers come and go, librdkafka (2.16) may ignore its new leader, as that has a
+lower epoch. The time doubles until something comes, because a link may be slow."""
 _CUT: Final = frozenset(
     {
         KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001 - a public code of librdkafka
@@ -208,6 +213,9 @@ class LogReader(ReaderThread[LogRecords]):
         self._reading = 0
         self._next = 0
         self._heard_at = 0.0
+        self._end = 0
+        self._stuck_since: float | None = None
+        self._patience = _STUCK_SECONDS
         self._was_absent = False
         self._is_assigned = False
         self._is_truncated = False
@@ -249,7 +257,7 @@ class LogReader(ReaderThread[LogRecords]):
     def _after_turn(self, heard: bool) -> None:  # noqa: FBT001 - of ReaderThread
         now = time.monotonic()
         if heard:
-            self._heard_at = now
+            self._heard_at, self._stuck_since, self._patience = now, None, _STUCK_SECONDS
         elif self._is_assigned and now - self._heard_at > _SILENT_SECONDS:
             self._check_partition()
             self._heard_at = time.monotonic()
@@ -287,13 +295,37 @@ class LogReader(ReaderThread[LogRecords]):
 
     def _check_partition(self) -> None:
         """Check the partition: a consumer does not report that it was deleted or replaced."""
-        if self._is_cut() is not None:
+        if (is_cut := self._is_cut()) is not None:
             self._was_absent = False
+            if not is_cut:
+                self._replace_stuck_client()
             return
         was_absent, self._was_absent = self._was_absent, is_absent(self._consumer, self._topic)
         # This must happen twice, because a broker that has just started may not know the topic yet.
         if was_absent and self._was_absent:
             self._stop_with(TopicDeletedError(self._topic))
+
+    def _replace_stuck_client(self) -> None:
+        """Read on with another client if this one returns nothing of what there is for long."""
+        now = time.monotonic()
+        if self._next >= self._end:
+            self._stuck_since = None
+            return
+        self._stuck_since = self._stuck_since or now
+        if now - self._stuck_since < self._patience:
+            return
+        logger.warning(
+            "nothing of %s came for %.0f s, although it has records from offset %d to %d: another "
+            "client reads on",
+            self._topic,
+            now - self._stuck_since,
+            self._next,
+            self._end - 1,
+        )
+        self._stuck_since, self._patience = None, 2 * self._patience
+        self._consumer.close()
+        self._consumer = Consumer(self._config)
+        self._assign(self._next, self._reading)
 
     def _is_cut(self) -> bool | None:
         """Report a missing next offset, or lost records before it; return None without a response.
@@ -305,6 +337,7 @@ class LogReader(ReaderThread[LogRecords]):
         except KafkaException:
             return None
         if start <= self._next <= end and not self._is_truncated:
+            self._end = end
             return False
         self._stop_with(LogCutError(self._topic, self._next, start, end))
         return True

@@ -9,7 +9,7 @@ from pathlib import Path
 from unittest.mock import create_autospec
 
 import pytest
-from confluent_kafka import KafkaError, Message
+from confluent_kafka import KafkaError, Message, TopicPartition
 
 from simhash_core.errors import FirstseenError
 from streams.errors import BrokerRefusedError
@@ -83,6 +83,27 @@ async def test_a_slow_owner_is_waited_for(broker: Broker) -> None:
     assert log.offsets == list(range(300))
     assert log.batches[0].records[0] == (0, b"0000000000", 1000)
     assert max(len(batch.records) for batch in log.batches) <= 7
+
+
+async def test_another_client_reads_on_if_one_is_stuck(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(log_reader, "_SILENT_SECONDS", 0.05)
+    monkeypatch.setattr(log_reader, "_STUCK_SECONDS", 0.2)
+    log = Log(broker, 3)
+    reader = log.reader()
+    reader.seek(0)
+    await until(lambda: log.offsets == [0, 1, 2])
+    stuck = reader._consumer
+    await reader._calls.run(lambda: stuck.pause([TopicPartition(log.topic, 0)]))
+    await asyncio.sleep(0.5)
+    assert reader._consumer is stuck, "there is nothing to read"
+    log.append(2)
+    await until(lambda: log.offsets == [0, 1, 2, 3, 4])
+    assert reader._consumer is not stuck
+    assert "has records from offset 3 to 4: another client reads on" in caplog.text
+    await reader.close()
+    assert log.failures == []
 
 
 @pytest.mark.parametrize("is_recreated", [False, True])
