@@ -306,11 +306,11 @@ class Assignment:
             self._settled = max(self._settled, unknown)
 
     async def _ask(self, partitions: Sequence[int]) -> _Cluster:
-        topic_id, claim, (log_start, _), *_ = await asyncio.gather(
+        await self._index.grow_changelog()  # before its new partitions are read
+        topic_id, claim, (log_start, _), _ = await asyncio.gather(
             self._index.topic_id(),
             self._index.claim(),
             self._log.offsets(),
-            self._index.grow_changelog(),
             self._index.abort_left_open(partitions),
         )
         return _Cluster(topic_id, claim, log_start)
