@@ -343,6 +343,7 @@ class Index:
         self.foreign_claim: Claim | None = None
         self.writers = {RULES.writer}  # the members of the group
         self.log = "log-id"
+        self.has_grown = False
 
     async def topic_id(self) -> str:
         if self.error is not None:
@@ -368,12 +369,17 @@ class Index:
         logged = {each: self._broker.logged(each) for each in partitions}
         return {partition: each[-1].lineage for partition, each in logged.items() if each}
 
-    async def grow_changelog(self) -> None: ...
+    async def grow_changelog(self) -> None:
+        await asyncio.sleep(0)
+        self.has_grown = True
+
     async def remember_members(self) -> None: ...
     async def members(self) -> dict[str, str]:
         return dict.fromkeys(self.writers, "")
 
-    async def abort_left_open(self, partitions: Iterable[int]) -> None: ...
+    async def abort_left_open(self, partitions: Iterable[int]) -> None:  # noqa: ARG002
+        assert self.has_grown, "the changelog may lack a partition that is to be read"
+
     async def delete_before(self, offset: int) -> None: ...
 
 
