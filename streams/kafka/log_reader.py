@@ -162,6 +162,7 @@ _STUCK_SECONDS: Final = 10.0
 """After this long without records, although there are some, another client reads on. If a topic is
 created again while brokers come and go, librdkafka (2.16) may ignore its new leader, as that has a
 lower epoch. The time doubles until something comes, because a link may be slow."""
+_STUCK_SECONDS_MAX: Final = 160.0
 _CUT: Final = frozenset(
     {
         KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001 - a public code of librdkafka
@@ -322,7 +323,7 @@ class LogReader(ReaderThread[LogRecords]):
             self._next,
             self._end - 1,
         )
-        self._stuck_since, self._patience = None, 2 * self._patience
+        self._stuck_since, self._patience = None, min(2 * self._patience, _STUCK_SECONDS_MAX)
         self._consumer.close()
         self._consumer = Consumer(self._config)
         self._assign(self._next, self._reading)

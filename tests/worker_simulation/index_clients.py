@@ -24,7 +24,7 @@ from streams.kafka.clients import Consumer
 from streams.monitoring.group_watch import decode_offset_metadata
 from streams.monitoring.metrics import Metrics
 from streams.settings.settings import Delivery, Settings
-from streams.store.changelog import Changelog, LoggedBatch, Report
+from streams.store.changelog import Changelog, LoggedBatch, RecoveryError, Report
 from streams.store.changelog_codec import PROGRESS_KEY, LoggedProgress, furthest
 from streams.store.lineage import Lineage
 from streams.store.recovery import ShardStores
@@ -150,7 +150,7 @@ class SimulatedIndexAdmin:
         def committed() -> list[Stored]:
             changelog = self._host.cluster.topics[self._topics.changelog]
             if partition >= len(changelog.partitions):
-                return []
+                raise RecoveryError(f"cannot read {self._topics.changelog}/{partition}: unknown")
             return changelog.partitions[partition].read_committed()
 
         records = await self._ask("read claim", committed)
