@@ -578,6 +578,14 @@ class HandDriven:
         self.send(partition, *texts)
         await until(lambda: len(self.outputs) == sum(self.sent.values()))
 
+    async def kept(self, partition: int) -> ShardStore:
+        """Output a document, ``text(1)``, and let the group revoke its shard; return its store."""
+        await self.output(partition, text(1))
+        store = self.shards[partition].store
+        assert store is not None
+        await self.revoke(partition)
+        return store
+
     async def failure(self) -> BaseException:
         """Wait for the only failure of the worker, and take it."""
         await until(lambda: self.failures)

@@ -328,10 +328,7 @@ async def test_a_revoked_shard_is_a_standby_until_its_next_owner_has_it(
     worker: HandDriven,
 ) -> None:
     await worker.open(0, 1)
-    await worker.output(1, text(1))
-    store = worker.shards[1].store
-    assert store is not None
-    await worker.revoke(1)
+    store = await worker.kept(1)
     standbys = worker.pipeline.standbys.stores
 
     await worker.output(0, text(1))
@@ -346,9 +343,7 @@ async def test_a_revoked_shard_is_a_standby_until_its_next_owner_has_it(
 
 async def test_a_shard_that_comes_back_is_still_open(worker: HandDriven) -> None:
     await worker.open(0, 1)
-    await worker.output(1, text(1))
-    store = worker.shards[1].store
-    await worker.revoke(1)
+    store = await worker.kept(1)
     await worker.open(1)
     assert worker.shards[1].store is store
     assert worker.stores.begun == [0, 1]

@@ -311,10 +311,7 @@ async def test_a_look_up_that_a_damaged_standby_interrupted_is_made_again(
 ) -> None:
     """Nobody else reports for the shards that this worker owns."""
     await worker.open(0, 1)
-    await worker.output(1, text(1))
-    store = worker.shards[1].store
-    assert store is not None
-    await worker.revoke(1)
+    store = await worker.kept(1)
 
     def entries(_: Sequence[int]) -> list[Entry]:
         raise store._store.damaged("a test damages it")
