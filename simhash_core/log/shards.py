@@ -217,10 +217,6 @@ class Standby:
         self._commits: deque[Progress] = deque()
 
     @property
-    def partition(self) -> int:
-        return self.copy.partition
-
-    @property
     def in_session(self) -> bool:
         return self.copy.in_session
 
