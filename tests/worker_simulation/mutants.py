@@ -635,7 +635,7 @@ MUTANTS: Final = mutants(
                     scenario.cluster, markers_seconds=0.3, forgets_pending=True
                 ),
             ),
-            start=48,
+            start=101,
         ),
         "a commit that was fenced is taken for one that did not take place": Tried(
             always(SimulatedTransactions, "_fenced_end_is_unknown", False),
@@ -655,7 +655,7 @@ MUTANTS: Final = mutants(
             start=18,
         ),
         "at least once, a worker goes on whose records are not where it expected them": Tried(
-            always(commit, "_is_in_place", True), _AT_LEAST_ONCE, start=27
+            always(commit, "_is_in_place", True), _AT_LEAST_ONCE, start=108
         ),
         "at least once, an idle shard does not notice late progress before it is compacted": Tried(
             constant(world, "_UNCHANGED_SECONDS", math.inf),

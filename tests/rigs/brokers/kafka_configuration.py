@@ -94,7 +94,9 @@ TWO_IN_SYNC = {
     "min.insync.replicas": "2",
     "default.replication.factor": "3",
     # Soon enough for members of a group, whose heartbeats wait while a dead broker is in sync.
-    "broker.session.timeout.ms": "4000",
+    "broker.session.timeout.ms": "3000",
+    # After this time without an answer of the active controller the others elect one (2 s).
+    "controller.quorum.fetch.timeout.ms": "1000",
     **TORTURE_SESSION,
     # After this time a copy that cannot be reached is out of sync. The default is 30 s.
     "replica.lag.time.max.ms": "10000",
