@@ -738,6 +738,6 @@ WHOLE_WORKERS: Final = Simulator(
     draw_worker_scenario,
     simulate,
     {"releases": Releases.OLDER, "cluster": _classic},
-    tries=40,
+    tries=120,
     chunk=10,
 )
