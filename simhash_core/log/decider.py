@@ -324,11 +324,17 @@ class Decider:
         self._readers = versions.Readers(reads)
         self._version = versions.OLDEST
         self._standbys = OpenStandbys()
+        self._has_decided = False
         self.succeeded = False
 
     @property
     def leads(self) -> bool:
         return self._began is not None and not self.succeeded
+
+    @property
+    def was_in_vain(self) -> bool:
+        """Whether another leader succeeded it after it began, and before it decided a document."""
+        return self.succeeded and self._began is not None and not self._has_decided
 
     @property
     def shards(self) -> AbstractSet[int]:
@@ -364,6 +370,8 @@ class Decider:
             self._version = control.version
             self._standbys.begin(control.standbys)
             self._reports.begin(accepted.offset, control.next, self._heads.partitions)
+        elif control.decisions:
+            self._has_decided = True
 
     def _succeeded_by(self) -> None:
         self.succeeded = True

@@ -257,14 +257,14 @@ class Participant(Generic[Record]):
         if partition == LEADING_SHARD and partition not in self.shards:
             self._lead_no_more()
 
-    def lead_for_owner(self) -> bool:
-        """Lead because the owner of the leading shard is silent; return whether this worker can.
+    def take_lead(self) -> bool:
+        """Lead because the leader is silent; return whether this worker can.
 
-        This worker needs a standby of that shard. If the owner is alive, it soon succeeds this
-        worker.
+        It needs the leading shard, or a standby of it. If another worker owns the shard and is
+        alive, it soon succeeds this one.
         """
-        standby = self.held.standbys.get(LEADING_SHARD)
-        if self.decider is not None or standby is None or not standby.in_session:
+        held = self.shards.get(LEADING_SHARD) or self.held.standbys.get(LEADING_SHARD)
+        if self.decider is not None or held is None or not held.in_session:
             return False
         self.decider = self._new_decider()
         return True
@@ -377,7 +377,10 @@ class Participant(Generic[Record]):
     def _lead_again(self) -> None:
         if self.decider is None or not self.decider.succeeded:
             return
-        if LEADING_SHARD in self.shards:
+        # An owner that decided nothing of what there was may receive no reports. It waits until
+        # the other leader is silent: otherwise they would succeed each other, and decide nothing.
+        in_vain = self.decider.was_in_vain and self.replica.undecided.first is not None
+        if LEADING_SHARD in self.shards and not in_vain:
             self.decider = self._new_decider()
         else:
             self._lead_no_more()

@@ -1,8 +1,9 @@
 """Decide: a worker that is the leader appends control records and trims the log.
 
 ``simhash_core.log.decider`` makes the decisions. The owner of raw partition 0 leads. If the owner
-is silent, a worker with a standby of that shard leads. Every leader decides the same verdicts, and
-if two workers lead, all readers ignore one of them.
+is silent, a worker with a standby of that shard leads. An owner that is succeeded leads again at
+once, or, if it decided nothing in its term, when the other leader is silent or a minute later.
+Every leader decides the same verdicts, and if two workers lead, all readers ignore one of them.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _MEMBERS_SECONDS: Final = 10.0
 
 
 class LeaderFailover:
-    """Decides when to lead instead of a silent owner of shard 0.
+    """Decides when to lead instead of a silent leader, with shard 0 or a standby of it.
 
     Each fail-over doubles the wait for the next, so that workers that are all slow do not take the
     lead from each other. The wait is short again once decisions are prompt.
@@ -56,9 +57,15 @@ class LeaderFailover:
         self._seen: tuple[int, int | None] = (0, None)
         self._since = now()
         self._late_at = now() - CALM_SECONDS
+        self._led_at = now()
 
     def is_due(self) -> bool:
         participant, now = self._participant, self._now()
+        owns = LEADING_SHARD in participant.shards
+        if not owns or participant.decider is not None:
+            self._led_at = now
+        elif now - self._led_at >= _LONGEST_SECONDS and participant.caught_up:
+            return True  # only an owner trims the log
         replica = participant.replica
         seen = replica.control, next(iter(replica.undecided), None)
         if seen != self._seen or seen[1] is None or not participant.caught_up:
@@ -68,18 +75,18 @@ class LeaderFailover:
                 self._wait = SILENT_SECONDS
             self._seen, self._since = seen, now
             return False
-        can_lead = LEADING_SHARD in participant.held.standbys and participant.decider is None
-        return can_lead and now - self._since >= self._wait
+        can_lead = owns or LEADING_SHARD in participant.held.standbys
+        return can_lead and participant.decider is None and now - self._since >= self._wait
 
     def wait_again(self) -> None:
         """Start counting again: the log was silent, and the leader waits for it as well."""
         self._since = self._now()
 
     def try_to_lead(self) -> bool:
-        """Return whether this worker, which needs the standby for this, tries to lead."""
+        """Return whether this worker tries to lead."""
         now = self._now()
-        self._since = now
-        if not self._participant.lead_for_owner():
+        self._since = self._led_at = now
+        if not self._participant.take_lead():
             return False
         self._wait, self._late_at = min(_GROWTH * self._wait, _LONGEST_SECONDS), now
         return True
@@ -141,9 +148,10 @@ class Leader:
             return False
         begins = self._failover.try_to_lead()
         if begins:
-            logger.info(
-                "the leader does not respond: this worker becomes the leader, with its standby"
-            )
+            held = f"shard {LEADING_SHARD}"
+            if LEADING_SHARD not in self._participant.shards:
+                held = f"a standby of {held}"
+            logger.info("this worker takes the lead, with %s", held)
         return begins
 
     def take_report(self, report: Report) -> None:

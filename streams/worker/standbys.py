@@ -397,8 +397,7 @@ class Standbys:
         self._task: asyncio.Task[None] | None = None
 
     def open(self, join: Join) -> None:
-        if self._copies:
-            self._task = asyncio.ensure_future(self._run(join))
+        self._task = asyncio.ensure_future(self._run(join))
 
     def measure(self) -> None:
         missing = self.stores.missing(self._shards) if self._copies else []
@@ -430,8 +429,9 @@ class Standbys:
         while True:
             await asyncio.sleep(_WATCH_SECONDS)
             try:
-                await self._watch_leader()
-                await self._look(join)
+                await self._watch_leader()  # also without standbys: see ``Participant.take_lead``
+                if self._copies:
+                    await self._look(join)
             except FirstseenError as error:
                 self.stores.errors.note(error)
 

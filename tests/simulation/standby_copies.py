@@ -81,11 +81,13 @@ class StandbyCopies:
             self._follow(copy, partition, limit)
 
     def lead(self, rng: Random) -> bool:
-        """Sometimes lead for the owner of the leading shard, which may be alive."""
-        can_lead = LEADING_SHARD in self._held.standbys
-        if not can_lead or rng.random() > _LEADS or not self._participant.lead_for_owner():
+        """Sometimes lead for another leader, which may be alive."""
+        participant = self._participant
+        owns = LEADING_SHARD in participant.shards and participant.decider is None
+        can_lead = owns or LEADING_SHARD in self._held.standbys
+        if not can_lead or rng.random() > _LEADS or not participant.take_lead():
             return False
-        self._world.tell(f"{self._name} leads for the owner of the leading shard")
+        self._world.tell(f"{self._name} takes the lead")
         return True
 
     def has_followed(self, partition: int) -> bool:

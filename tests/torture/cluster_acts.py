@@ -60,6 +60,7 @@ TRANSACTION_TOPIC = "__transaction_state"
 class Role(StrEnum):
     ANY = "any"
     LOG_LEADER = "the leader of the log"
+    REPORTS_LEADER = "the leader of the reports"
     GROUP_COORDINATOR = "the group's coordinator"
     TRANSACTION_COORDINATOR = "the transaction coordinator"
     CONTROLLER = "the active controller"
@@ -85,7 +86,12 @@ class Brokers:
             }
         )
         self._rng = rng
-        self._log = settings.topics.log
+        self._topics = {
+            Role.LOG_LEADER: settings.topics.log,
+            Role.REPORTS_LEADER: settings.topics.reports,
+            Role.GROUP_COORDINATOR: GROUP_TOPIC,
+            Role.TRANSACTION_COORDINATOR: TRANSACTION_TOPIC,
+        }
         self._narrate = narrate
         self._hand = asyncio.Lock()
 
@@ -116,12 +122,7 @@ class Brokers:
         if role is Role.CONTROLLER:
             number = await asyncio.to_thread(self._controller)
         else:
-            topic = {
-                Role.LOG_LEADER: self._log,
-                Role.GROUP_COORDINATOR: GROUP_TOPIC,
-                Role.TRANSACTION_COORDINATOR: TRANSACTION_TOPIC,
-            }[role]
-            partitions = (await self.topics())[topic]
+            partitions = (await self.topics())[self._topics[role]]
             number = partitions[0].leader
         for broker in self.all:
             if broker.node_id == number:

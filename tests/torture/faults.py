@@ -66,6 +66,7 @@ class Fault(StrEnum):
     CUT_WORKER_FROM_BROKER = "cut_worker_from_broker"
     CUT_WORKER = "cut_worker"
     CUT_LEADER_FROM_LOG = "cut_leader_from_log"
+    CUT_LEADER_FROM_REPORTS = "cut_leader_from_reports"
     ONE_WAY_WORKER = "one_way_worker"
     FLAPPING_WORKER = "flapping_worker"
     LOSSY_WORKER = "lossy_worker"

@@ -70,7 +70,8 @@ class NetworkActs:
     def by_fault(self) -> Mapping[Fault, Act]:
         return {
             Fault.CUT_WORKER_FROM_BROKER: self._cut_worker_from_broker,
-            Fault.CUT_LEADER_FROM_LOG: self._cut_leader_from_log,
+            Fault.CUT_LEADER_FROM_LOG: partial(self._cut_leader_from, Role.LOG_LEADER),
+            Fault.CUT_LEADER_FROM_REPORTS: partial(self._cut_leader_from, Role.REPORTS_LEADER),
             Fault.CUT_WORKER: partial(self._worker, "cut from the brokers", cut),
             Fault.ONE_WAY_WORKER: partial(self._worker, "cut in one direction", self._one_way),
             Fault.LOSSY_WORKER: partial(self._worker, "loses packets", self._loss),
@@ -107,11 +108,11 @@ class NetworkActs:
         async with self._worker_victim(f"cut from {peer.name}") as (_, node):
             await self._hold(partial(self._network.obstructed, node, cut([peer])))
 
-    async def _cut_leader_from_log(self) -> None:
+    async def _cut_leader_from(self, role: Role) -> None:
         """The leader stays a member of the group, unless the same broker is its coordinator."""
-        what = "the leader is cut from the broker that leads the log"
+        what = f"the leader is cut from {role}"
         async with self._worker_victim(what, Victim.LEADER) as (_, node):
-            peer = self._nodes[(await self._brokers.with_role(Role.LOG_LEADER)).node_id]
+            peer = self._nodes[(await self._brokers.with_role(role)).node_id]
             await self._hold(partial(self._network.obstructed, node, cut([peer])))
 
     async def _flapping_worker(self) -> None:

@@ -25,6 +25,7 @@ from tests.worker_simulation.network import Code, NoAnswerError, RefusedError
 from tests.worker_simulation.partitions import Producer
 from tests.worker_simulation.transactions import Place
 
+FETCH_REPORTS: Final = "fetch reports"
 _BATCHES: Final = 4
 _ANSWER_SECONDS: Final = 10.0
 _GONE_CHECKS: Final = 2
@@ -39,6 +40,7 @@ class SimulatedReader:
     def __init__(self, host: Host, topic: str, *, batch_records: int = 500) -> None:
         self._host = host
         self._topic = topic
+        self._request = FETCH_REPORTS if topic.endswith("reports") else "fetch log"
         self._batch_records = batch_records
         self._filled: Callable[[], object] = lambda: None
         self._failed: Callable[[FirstseenError], object] = lambda _: None
@@ -90,7 +92,7 @@ class SimulatedReader:
                 fetch = partial(
                     self._host.cluster.fetch, wanted, self._batch_records, committed=False
                 )
-                answers = await self._host.ask("fetch log", fetch)
+                answers = await self._host.ask(self._request, fetch)
             except NoAnswerError:
                 await self._host.pause()
                 continue

@@ -506,6 +506,14 @@ MUTANTS: Final = mutants(
             without(Leader, "continue_after"),
             {**_CALM, "events": [Event(2.0, Fault.REPORTS)], "standbys": 0},
         ),
+        "an owner that decided nothing leads again at once": Tried(
+            always(Decider, "was_in_vain", False),
+            {
+                **group_of(3, Theme.MIXED, events=[Event(2.0, Fault.DEAF, 300.0)]),
+                "standbys": 1,
+                "other_settings": False,
+            },
+        ),
         "a leader reads no reports": Tried(by(Leader, "prepare", _prepared_at_once), _CALM),
         "a leader does not take its own reports": Tried(
             by(

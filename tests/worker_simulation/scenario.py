@@ -47,6 +47,7 @@ class Fault(StrEnum):
     REPLACE = "a worker is replaced by one of the other release"
     POWER = "the brokers lose power, and what they had not written to their disks"
     REPORTS = "the reports topic is deleted and created again"
+    DEAF = "the owner of the leading shard receives no reports"
 
 
 class StoreFate(StrEnum):
@@ -113,11 +114,13 @@ _HELD_SHARE: Final = 0.1
 _COMPACTED_SHARE: Final = 0.3
 _POWER_SHARE: Final = 0.1
 _REPORTS_SHARE: Final = 0.1
+_DEAF_SHARE: Final = 0.15
+_DEAF_SECONDS: Final = 300.0  # longer than all may take once the other faults are over
 _OTHERS_SHARE: Final = 0.1
 _ARCHIVE_SHARE: Final = 0.1
 _ASSIGNS_SHARE: Final = 0.25
 _DRAWN_SEPARATELY: Final = frozenset(
-    {Fault.PARTITION, Fault.REPLACE, Fault.HOLD, Fault.POWER, Fault.REPORTS}
+    {Fault.PARTITION, Fault.REPLACE, Fault.HOLD, Fault.POWER, Fault.REPORTS, Fault.DEAF}
 )
 
 
@@ -252,7 +255,9 @@ def draw_worker_scenario(seed: int) -> WorkerScenario:
     )
     if not quiet and may_lose_power(scenario) and not scenario.other_settings:
         events += draw_power(seed, produced_seconds)
-        events.sort()
+    if may_be_deaf(scenario) and not quiet:
+        events += draw_deaf(seed, produced_seconds)
+    events.sort()
     return scenario
 
 
@@ -264,6 +269,16 @@ def may_lose_power(scenario: WorkerScenario) -> bool:
     """
     exactly = scenario.delivery is Delivery.EXACTLY_ONCE
     return exactly and scenario.releases is Releases.OLDER
+
+
+def may_be_deaf(scenario: WorkerScenario) -> bool:
+    """Return whether all goes on although the owner of the leading shard receives no reports.
+
+    Another worker must have a standby of that shard, and so the same settings. Such a leader cannot
+    raise the version, and without documents no other leads.
+    """
+    same = scenario.releases is Releases.OLDER and not scenario.other_settings
+    return bool(scenario.standbys) and same
 
 
 def draw_power(seed: int, seconds: float) -> list[Event]:
@@ -309,6 +324,15 @@ def draw_reports(seed: int, seconds: float) -> list[Event]:
         return []
     times = [rng.uniform(0.5, seconds + 5.0) for _ in range(rng.randint(1, 4))]
     return [Event(at, Fault.REPORTS) for at in times]
+
+
+def draw_deaf(seed: int, seconds: float) -> list[Event]:
+    """Return a time from which on a leader gets no reports; a standby of its shard can lead."""
+    # This is drawn separately, so that all other values of a seed stay the same.
+    rng = random.Random(f"deaf {seed}")
+    if rng.random() >= _DEAF_SHARE:
+        return []
+    return [Event(rng.uniform(0.5, seconds), Fault.DEAF, _DEAF_SECONDS)]
 
 
 def draw_replacements(rng: random.Random, workers: int, seconds: float) -> list[Event]:

@@ -19,6 +19,7 @@ from unittest.mock import patch
 
 from simhash_core.errors import FirstseenError
 from simhash_core.log import versions
+from simhash_core.log.participant import LEADING_SHARD
 from simhash_core.log.records import Chain
 from simhash_core.log.versions import UnreadableVersionError
 from streams.errors import BrokerRefusedError, UnansweredError
@@ -43,6 +44,7 @@ from tests.worker_simulation.documents import (
     raw_document,
 )
 from tests.worker_simulation.judge import RawChain, WorkerJudge, packets_of
+from tests.worker_simulation.log_clients import FETCH_REPORTS
 from tests.worker_simulation.loop import (
     LimitError,
     SimulatedLoop,
@@ -495,6 +497,9 @@ class World:
         if event.fault is Fault.POWER:
             self._keep(event)
             return
+        if event.fault is Fault.DEAF:
+            self._deafen(event)
+            return
         alive = [each for each in self.workers if not each.stopped]
         if not alive:
             return
@@ -675,6 +680,18 @@ class World:
         silent, key = self.cluster.network.silent, (worker.machine.name, event.moment)
         silent.add(key)
         self._end_in(event.seconds, lambda: silent.discard(key))
+
+    def _deafen(self, event: Event) -> None:
+        """Send no reports to the owner of the leading shard; all must be put out meanwhile."""
+        owners = (each for each in self.workers if LEADING_SHARD in each.pipeline.shards)
+        owner = next(owners, None)
+        if owner is None:
+            return
+        self.tell(f"FAULT {event.fault}: {owner.name}")
+        self._faults[event.fault] += 1
+        silent, key = self.cluster.network.silent, (owner.machine.name, FETCH_REPORTS)
+        silent.add(key)
+        self._call_in(event.seconds, lambda: silent.discard(key))
 
     def _hold(self, event: Event, worker: Worker) -> None:
         held, key = self.cluster.network.held, (worker.machine.name, event.moment)

@@ -12,7 +12,15 @@ import pytest
 
 from simhash_core.log.local_decider import MemoryEntries
 from simhash_core.log.participant import LEADING_SHARD, Participant
-from simhash_core.log.records import NO_CONTROL, Bundle, Progress, Report, sequence_number
+from simhash_core.log.records import (
+    NO_CONTROL,
+    Bundle,
+    Control,
+    Decision,
+    Progress,
+    Report,
+    sequence_number,
+)
 from simhash_core.log.records import Standbys as OpenedStandbys
 from simhash_core.log.versions import NEWEST, OLDEST
 from streams.errors import UnansweredError
@@ -280,6 +288,42 @@ async def test_a_standby_gives_a_leader_time_after_the_log_was_silent(
         assert await leader.fail_over() == leads
 
 
+class GaveWay(Watched):
+    """A worker that owns the leading shard, and decided nothing in its term; another one leads."""
+
+    def __init__(self) -> None:
+        super().__init__(partition=LEADING_SHARD + 1)
+        self.participant.add_shard(Progress(chain(0), 0, 0, NO_CONTROL), MemoryEntries())
+        self.participant.begin(0)
+        self.participant.read(0, control(NO_CONTROL, leads=True), 0)
+        first = self.participant.control(9)
+        assert first is not None
+        self.participant.read(1, first, 0)
+        self.participant.read(2, Bundle.of([packet(FAR[:1])]), 0)
+        self.other_decides(control(1, leader="other.2", leads=True))
+        assert self.participant.decider is None
+
+    def other_decides(self, record: Control) -> None:
+        self.participant.read(self.participant.replica.position, record, 0)
+
+
+def test_an_owner_that_decided_nothing_leads_when_the_other_is_silent() -> None:
+    watched = GaveWay()
+    assert not watched.is_due_after(SILENT_SECONDS / 2)
+    assert watched.is_due_after(SILENT_SECONDS / 2)
+    assert watched.failover.try_to_lead()
+
+
+def test_an_owner_that_decided_nothing_leads_again_after_a_minute() -> None:
+    """Only an owner trims the log. Without documents nobody is silent."""
+    watched = GaveWay()
+    watched.other_decides(control(3, [Decision(2, [])], leader="other.2"))
+    assert not watched.is_due_after(59.0)
+    assert watched.is_due_after(1.0)
+    assert watched.failover.try_to_lead()
+    assert not watched.failover.is_due()
+
+
 async def test_a_standby_does_not_lead_while_the_log_does_not_answer() -> None:
     watched = Watched()
 
@@ -310,7 +354,7 @@ async def test_an_owner_decides_although_its_fail_over_before_it_led_has_failed(
     reports.error = UnansweredError("no answer")
     with pytest.raises(UnansweredError):
         await leader.fail_over()
-    assert watched.participant.lead_for_owner()
+    assert watched.participant.take_lead()
     await leader.decide()
     assert len(log.records) == 1
     assert reports.take() is not None
@@ -332,7 +376,7 @@ def trimming(
 async def test_a_leader_with_only_a_standby_of_its_shard_does_not_trim_the_log() -> None:
     """It may not know all positions."""
     participant, clock = Watched().participant, ManualClock(1_000.0)
-    assert participant.lead_for_owner()
+    assert participant.take_lead()
     first = participant.control(9)
     assert first is not None
     participant.control_appended(1, first.leader)

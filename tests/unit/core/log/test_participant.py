@@ -351,6 +351,40 @@ def test_recent_documents_are_kept_until_all_know_their_record(
         assert found == [[sequence_number(at, 1)] if at in left else [] for at in range(10)]
 
 
+def test_an_owner_leads_again_at_once_unless_it_decided_nothing() -> None:
+    worker = worker_with(0)
+    append(worker)
+    read(worker, bundle_of(FAR[:1]))
+    worker.take_report(present(worker.report(9)))
+    append(worker)
+    heads = [(chain(0), 0)]
+    read(worker, control(2, leads=True, leader="other.1", heads=heads, following=2))
+    assert append(worker).leads, "it decided a document in its term"
+    assert worker.leads
+    read(worker, bundle_of(FAR[1:2], previous=0))
+    assert worker.control(9) is None, "it has no reports"
+    read(worker, control(4, leads=True, leader="other.2", heads=heads, following=2))
+    assert worker.decider is None
+    assert looked_up(worker) == [5], "the other one has no earlier reports of this worker"
+    assert worker.take_lead()
+    assert append(worker).leads
+
+
+def test_an_owner_that_had_nothing_to_decide_leads_again_at_once() -> None:
+    worker = worker_with(0)
+    append(worker)
+    read(worker, control(0, leads=True, leader="other.1"))
+    assert append(worker).leads
+
+
+def test_an_owner_that_another_leader_preceded_tries_again_at_once() -> None:
+    """Its term has not begun, so it could decide nothing."""
+    worker = worker_with(0)
+    begins = present(worker.control(9))
+    read(worker, BEGINS, begins)
+    assert append(worker).leads
+
+
 def test_one_record_is_on_its_way_at_a_time() -> None:
     worker = worker_with(0)
     append(worker)

@@ -203,7 +203,7 @@ def test_a_standby_of_the_leading_shard_leads_for_its_owner(leading: StandsBy) -
     participant = leading.participant
     participant.report(9)
     assert participant.control(9) is None
-    assert participant.lead_for_owner()
+    assert participant.take_lead()
     begins = append(participant)
     assert (begins.leads, begins.decisions) == (True, [])
     assert participant.leads
@@ -213,7 +213,7 @@ def test_a_standby_of_the_leading_shard_leads_for_its_owner(leading: StandsBy) -
 
 @pytest.mark.parametrize("has_begun", [True, False])
 def test_who_stands_in_gives_way_to_the_owner(leading: StandsBy, has_begun: bool) -> None:
-    leading.participant.lead_for_owner()
+    leading.participant.take_lead()
     if has_begun:
         append(leading.participant)
         leading.read(control(3, leader="leader.2", leads=True))
@@ -226,10 +226,10 @@ def test_who_stands_in_gives_way_to_the_owner(leading: StandsBy, has_begun: bool
 
 
 def test_only_a_standby_of_the_leading_shard_stands_in(leading: StandsBy) -> None:
-    assert not StandsBy().participant.lead_for_owner()
+    assert not StandsBy().participant.take_lead()
     participant = leading.participant
-    assert participant.lead_for_owner()
-    assert not participant.lead_for_owner(), "it leads already"
+    assert participant.take_lead()
+    assert not participant.take_lead(), "it leads already"
     participant.drop_standby(0)
     assert participant.decider is None
-    assert not participant.lead_for_owner()
+    assert not participant.take_lead()
