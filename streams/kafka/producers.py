@@ -406,6 +406,10 @@ _REFUSED: Final = frozenset(
         KafkaError.INVALID_RECORD,
     }
 )
+_CHECK: Final = (
+    ". Was a setting of the topic changed, such as cleanup.policy? 'firstseen topics check' shows "
+    "which one. Correct it and start again; nothing is lost"
+)
 
 
 class AppendUnknownError(FirstseenError):
@@ -533,7 +537,8 @@ def _meaning(error: KafkaError, topic: str, size: int) -> FirstseenError:
     if error.code() in {*_NOT_KNOWN_YET, KafkaError.UNKNOWN_TOPIC_OR_PART}:
         return TopicDeletedError(topic)
     if error.code() in _REFUSED:
-        return BrokerRefusedError(f"a record was not appended to {topic}: {error.str()}")
+        fix = _CHECK if error.code() == KafkaError.INVALID_RECORD else ""
+        return BrokerRefusedError(f"a record was not appended to {topic}: {error.str()}{fix}")
     return AppendUnknownError(f"unknown whether {topic} has a record: {error.str()}")
 
 

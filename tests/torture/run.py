@@ -48,7 +48,7 @@ STALL_LIMITS = StallLimits(counted=120.0, raw=300.0)
 REST_SECONDS = 30.0
 NARRATE_SECONDS = 10.0
 RECOVER_SECONDS = 90.0
-_MOMENTS = 5  # of what is sent: so much may wait between two looks at the outputs
+MOMENT_SECONDS = 3.0  # a document waits for a commit, and then for the next look at the outputs
 # Longer than the time in which an effect is attributed to a fault (``stalls``).
 APART_SECONDS = 12.0
 OPTIONS = (
@@ -281,18 +281,16 @@ class _Run:
         await self._tormentor.run_apart(faults, ends, self._recovered)
 
     async def _recovered(self) -> None:
-        """Wait until no document waits for longer than a moment, then for some quiet seconds.
+        """Wait until no document waits for longer than a moment, before and after quiet seconds.
 
         At the start none waits, although the workers do not run yet: after these seconds many do.
         """
         deadline = time.monotonic() + RECOVER_SECONDS
-        a_moment = max(20.0, self._order.documents / self._seconds)
-        while time.monotonic() < deadline:
-            if self._watch.waiting <= a_moment:
-                await asyncio.sleep(APART_SECONDS)
-                if self._watch.waiting <= _MOMENTS * a_moment:
-                    return
-            await asyncio.sleep(0.5)
+        a_moment = max(20.0, MOMENT_SECONDS * self._order.documents / self._seconds)
+        for seconds in (APART_SECONDS, 0.0):
+            while self._watch.waiting > a_moment and time.monotonic() < deadline:  # noqa: ASYNC110 - as above
+                await asyncio.sleep(0.5)
+            await asyncio.sleep(seconds)
 
     def _judged(self, stalled: str, not_judged: str) -> Report:
         self._narrate("judging")

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
+from streams.errors import BrokerRefusedError
 from streams.kafka.client_config import appender_config
 from streams.kafka.errors import TopicDeletedError
 from streams.kafka.producers import Appender, AppendUnknownError
@@ -85,6 +86,13 @@ async def test_a_missing_topic_is_refused(kafka_broker: Broker) -> None:
     async with appending(kafka_broker, topic_metadata_propagation_max_ms=500) as appender:
         with pytest.raises(TopicDeletedError, match="no longer exists"):
             await appender.append(kafka_broker.unique("missing"), b"x")
+
+
+async def test_a_topic_that_was_compacted_since_names_the_check(kafka_broker: Broker) -> None:
+    topic = kafka_broker.new_topic("log", config={"cleanup.policy": "compact"})
+    async with appending(kafka_broker) as appender:
+        with pytest.raises(BrokerRefusedError, match="cleanup.policy.*firstseen topics check"):
+            await appender.append(topic, b"x")
 
 
 async def appended(appender: Appender, topic: str) -> int:
