@@ -42,9 +42,7 @@ default is 5 minutes. It is longer than a revocation takes (``RawConsumer``)."""
 _RECONNECT_MAX_MS: Final = 500
 """The longest pause between two connection attempts. The default, 10 s, is longer than a session.
 It is at most a sixth of the session, so that a member reconnects in time."""
-_RETRY_MAX_MS: Final = 250
-"""The longest pause between two tries of a request, and before the next question for a new leader.
-The default is 1 s, which is how late a client notices that one was elected."""
+_BACKOFF: Final = "reconnect.backoff.ms"
 _SETUP_MIN_MS: Final = 1000  # the library's minimum for setting up a connection
 _REQUEST_MIN_MS: Final = 2000
 """The shortest time-out of a request: a second more than a broker holds a consumer's fetch."""
@@ -64,13 +62,11 @@ def client_config(settings: Settings, **extra: Any) -> dict[str, Any]:  # noqa: 
     except in names of callbacks. When the client polls, the library logs to
     ``firstseen.librdkafka``.
     """
-    reconnect_ms = min(_RECONNECT_MAX_MS, int(settings.session_timeout_seconds * _MS) // 6)
     config = {
         "client.id": settings.application_id,
         "message.max.bytes": settings.largest_message_bytes,
         "logger": logger,
-        "reconnect.backoff.max.ms": _longest_ms(settings, "reconnect.backoff.ms", reconnect_ms),
-        "retry.backoff.max.ms": _longest_ms(settings, "retry.backoff.ms", _RETRY_MAX_MS),
+        "reconnect.backoff.max.ms": _reconnect_max_ms(settings),
         **settings.kafka,
         "bootstrap.servers": settings.brokers,
         **{_property(name): value for name, value in extra.items()},
@@ -193,10 +189,11 @@ def output_config(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _longest_ms(settings: Settings, first: str, longest_ms: int) -> int:
-    """Return the longest pause; the library rejects one that is shorter than the first pause."""
-    first_ms = settings.kafka.get(first, "")
-    return max(longest_ms, int(first_ms)) if first_ms.isdecimal() else longest_ms
+def _reconnect_max_ms(settings: Settings) -> int:
+    longest = min(_RECONNECT_MAX_MS, int(settings.session_timeout_seconds * _MS) // 6)
+    # The library rejects a first pause that is longer than the longest pause.
+    first = settings.kafka.get(_BACKOFF, "")
+    return max(longest, int(first)) if first.isdecimal() else longest
 
 
 def _property(name: str) -> str:
