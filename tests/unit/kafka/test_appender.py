@@ -91,7 +91,7 @@ async def test_a_missing_topic_is_refused(kafka_broker: Broker) -> None:
 async def test_a_topic_that_was_compacted_since_names_the_check(kafka_broker: Broker) -> None:
     topic = kafka_broker.new_topic("log", config={"cleanup.policy": "compact"})
     async with appending(kafka_broker) as appender:
-        with pytest.raises(BrokerRefusedError, match="cleanup.policy.*firstseen topics check"):
+        with pytest.raises(BrokerRefusedError, match=r"cleanup\.policy.*firstseen topics check"):
             await appender.append(topic, b"x")
 
 
