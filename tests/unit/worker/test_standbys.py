@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
@@ -212,6 +213,20 @@ def test_a_standby_forgets_removed_entries_that_its_store_no_longer_has() -> Non
     deletions = [LoggedDeletions(each - 1, [each]) for each in (deleted, stored)]
     removal = Removal(deletions, [LoggedEnd(ended - 1)])
     assert set(standbys._removed(standby, removal, store)) == {expired, deleted, ended}
+
+
+async def test_a_worker_without_standbys_watches_the_leader_too() -> None:
+    """It may own the leading shard, and wait until a former owner is silent."""
+    watched = asyncio.Event()
+
+    async def watch() -> None:
+        watched.set()
+
+    assert SETTINGS.standbys == 0
+    keeper = Standbys(context_of(), watch)
+    keeper.open(lambda _: None)
+    await asyncio.wait_for(watched.wait(), 30)
+    await keeper.close()
 
 
 async def test_a_standby_of_a_shard_that_this_worker_got_meanwhile_is_given_up() -> None:
