@@ -109,6 +109,8 @@ class Life:
         while self.answers:
             self.answered()
         self.standbys.follow(1_000_000)
+        if LEADING_SHARD in self.participant.shards and self.participant.take_lead():
+            self._takes_lead()  # the other leader is silent
         self._intake()
         self._send(all_of_it=True)
         self.read(1_000_000)
@@ -323,7 +325,11 @@ class Life:
         """Follow the owners of shards; lead for an owner that may be silent."""
         self.standbys.follow(self._rng.randint(1, 3))
         if self.standbys.lead(self._rng):
-            self._reports_read = len(self._world.broker.reports)
+            self._takes_lead()
+
+    def _takes_lead(self) -> None:
+        self._reports_read = len(self._world.broker.reports)
+        self._world.tell(f"{self.name} takes the lead")
 
     def _decide(self) -> None:
         control = self.participant.control(self._world.scenario.decide_limit)

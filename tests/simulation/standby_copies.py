@@ -85,10 +85,7 @@ class StandbyCopies:
         participant = self._participant
         owns = LEADING_SHARD in participant.shards and participant.decider is None
         can_lead = owns or LEADING_SHARD in self._held.standbys
-        if not can_lead or rng.random() > _LEADS or not participant.take_lead():
-            return False
-        self._world.tell(f"{self._name} takes the lead")
-        return True
+        return can_lead and rng.random() <= _LEADS and participant.take_lead()
 
     def has_followed(self, partition: int) -> bool:
         commits = self._world.broker.changelogs[partition].commits
@@ -117,7 +114,7 @@ class StandbyCopies:
 
     def _drop_shard(self, partition: int) -> None:
         del self._copies[partition]
-        self._held.drop_standby(partition)
+        self._participant.drop_standby(partition)
 
     def _follow(self, copy: _Copy, partition: int, limit: int) -> None:
         standby = self._held.standbys[partition]
