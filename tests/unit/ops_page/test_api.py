@@ -27,7 +27,9 @@ def settled(live: Live) -> Any:  # noqa: ANN401 - JSON
         status = live.status()
         waiting = status["ordering"]["undecided_documents"] or status["in_flight"]["documents"]
         counted = sum(status["documents"].values()) >= len(live.stream.sent)
-        return counted and status["lag"] and status["ordering"]["log_end"] and not waiting
+        ordering = status["ordering"]
+        is_read = 0 < ordering["log_end"] == ordering["log_position"]
+        return counted and status["lag"] and is_read and not waiting
 
     await_that(is_settled, shows=live.status)
     return live.status()
