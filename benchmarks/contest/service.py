@@ -33,7 +33,7 @@ LOW_RATE: Final = 100.0
 
 _RATE_SECONDS: Final = 10.0
 _RATE_WARM_SECONDS: Final = 30.0
-"""Warm-up before the half rate is measured: the broker compiles its code for small requests."""
+"""Warm-up before a rate is measured: the broker compiles its code for small requests."""
 _IDLE_SECONDS: Final = 5.0
 _SETTLE_SECONDS: Final = 3.0
 _MILLISECONDS: Final = 1_000
@@ -94,14 +94,14 @@ def _observed(live: Live, backlog: Sequence[str]) -> tuple[float, Waits, Waits]:
     time.sleep(_IDLE_SECONDS)
     idle_share = (live.cpu_seconds() - used) / (time.monotonic() - started)
     others = shuffled(backlog, CHARACTERS)
-    low = _waits(live, others, LOW_RATE)
+    low = _steady(live, others, LOW_RATE)
     run = live.work_off(backlog)
     return idle_share, low, _steady(live, others, run.documents / run.seconds / 2)
 
 
 def _steady(live: Live, texts: Iterator[str], rate: float) -> Waits:
     warm_up = list(islice(texts, round(rate * _RATE_WARM_SECONDS)))
-    live.feed.send_paced(warm_up, rate, at_once=False)
+    live.feed.send_paced(warm_up, rate, at_once=rate == LOW_RATE)
     live.await_all()
     return _waits(live, texts, rate)
 
