@@ -8,9 +8,12 @@ another kind of client. Properties that Firstseen's guarantees need override the
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
+
+from confluent_kafka import ThrottleEvent
 
 from streams.settings.settings import GroupProtocol, Settings
 
@@ -49,6 +52,29 @@ _REQUEST_MIN_MS: Final = 2000
 _HEARTBEAT_MS: Final = 250
 """How soon a member learns of a rebalance; less than a third of the shortest session."""
 
+_THROTTLE_LOG_SECONDS: Final = 60.0
+
+
+class _ThrottleLog:
+    """Logs that a broker delays this process for a quota, at most once a minute."""
+
+    def __init__(self) -> None:
+        self._next = 0.0
+
+    def note(self, event: ThrottleEvent) -> None:
+        if event.throttle_time and time.monotonic() >= self._next:
+            self._next = time.monotonic() + _THROTTLE_LOG_SECONDS
+            logger.warning(
+                "%s delays this client's requests by %.1f s for a quota (of bytes or of request "
+                "time): all clients of this user or client.id share it. See kafka-configs.sh "
+                "--describe for clients and users; raise it, or expect a slow or idle worker",
+                event.broker_name,
+                event.throttle_time,
+            )
+
+
+_THROTTLES: Final = _ThrottleLog()
+
 # Aliases of properties that are set here: only one of the two names may remain.
 _SAME: Final[Mapping[str, str]] = MappingProxyType(
     {"queue.buffering.max.ms": "linger.ms", "compression.codec": "compression.type"}
@@ -66,6 +92,7 @@ def client_config(settings: Settings, **extra: Any) -> dict[str, Any]:  # noqa: 
         "client.id": settings.application_id,
         "message.max.bytes": settings.largest_message_bytes,
         "logger": logger,
+        "throttle_cb": _THROTTLES.note,
         "reconnect.backoff.max.ms": _reconnect_max_ms(settings),
         **settings.kafka,
         "bootstrap.servers": settings.brokers,

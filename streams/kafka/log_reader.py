@@ -195,8 +195,15 @@ class LogCutError(FirstseenError):
         self.end = end
         has = f"offsets {start} to {end - 1}" if end > start else f"no record (end: {end})"
         if start <= wanted <= end:
-            has = f"other records before it than were read: brokers have lost some ({has})"
-        super().__init__(f"{topic} was to be read from offset {wanted}, but has {has}")
+            has = f"other records before it than were read ({has})"
+        self.found = f"{topic} was to be read from offset {wanted}, but has {has}"
+        why = "brokers have lost its last records"
+        if wanted < start:
+            why = "it was trimmed while this worker stood still"
+        super().__init__(
+            f"{self.found}: {why}, or it was deleted and created again. Start the worker again; if "
+            "it ends so again, stop all workers, then run 'firstseen index new-log'"
+        )
 
 
 class LogReader(ReaderThread[LogRecords]):

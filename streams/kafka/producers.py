@@ -420,8 +420,8 @@ class Appender:
     """An idempotent producer; its thread passes its reports to the event loop in groups."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        self._config = {**config, "error_cb": self._on_error}
-        self._producer = Producer(self._config)
+        self._config = config
+        self._producer = Producer(config)
         self._thread = threading.Thread(target=self._run, name="appender", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting: set[asyncio.Future[int]] = set()
@@ -492,9 +492,9 @@ class Appender:
 
     def _run(self) -> None:
         while not self._closing:
-            self._producer.poll(_APPENDER_POLL_SECONDS)
+            self._poll(self._producer, _APPENDER_POLL_SECONDS)
             for ended in list(self._ended):
-                ended.poll(0)
+                self._poll(ended, 0)
                 if not len(ended):  # a client has a length, but no truth value
                     self._ended.remove(ended)
             reports, self._reports = self._reports, []
@@ -525,10 +525,13 @@ class Appender:
             self._is_fatal = self._is_fatal or error.fatal()
             self._reports.append(partial(_resolve, future, _meaning(error, topic, size)))
 
-    def _on_error(self, error: KafkaError) -> None:
-        if error.fatal():
-            logger.warning("restarting the producer of the log: %s", error.str())
-            self._is_fatal = True
+    def _poll(self, producer: Producer, seconds: float) -> None:
+        try:
+            producer.poll(seconds)
+        except KafkaException as error:  # a fatal one, as after brokers have lost records
+            if producer is self._producer:
+                logger.warning("restarting the producer of the log: %s", error.args[0].str())
+                self._is_fatal = True
 
 
 def _meaning(error: KafkaError, topic: str, size: int) -> FirstseenError:

@@ -124,7 +124,7 @@ class Leader:
 
     def continue_after(self, cut: LogCutError) -> None:
         """Read the reports that are left; workers repeat the others when nothing is decided."""
-        logger.warning("%s: this worker continues at offset %d", cut, cut.start)
+        logger.warning("%s: this worker continues at offset %d", cut.found, cut.start)
         self._reports.seek(cut.start)
 
     @property

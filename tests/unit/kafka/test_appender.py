@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -126,3 +128,29 @@ async def test_a_close_ends_what_is_not_answered(kafka_broker: Broker) -> None:
     await appender.close(0.2)
     with pytest.raises(AppendUnknownError):
         await future
+
+
+async def test_a_producer_whose_records_are_lost_is_replaced(
+    own_kafka_broker: Broker, tmp_path: Path
+) -> None:
+    """As after an unclean election: the broker has fewer records than the client has appended."""
+    broker, server = own_kafka_broker, own_kafka_broker.server
+    assert isinstance(server, KafkaBroker)
+    topic = broker.new_topic("log")
+    partition = server.data / f"{topic}-0"
+
+    def lose() -> None:
+        server.kill()
+        shutil.rmtree(partition)
+        (tmp_path / "kept").rename(partition)
+        server.start()
+
+    async with appending(broker) as appender:
+        for number in range(6):
+            assert await appender.append(topic, b"a") == number
+            if number == 1:
+                await asyncio.to_thread(shutil.copytree, partition, tmp_path / "kept")
+        await asyncio.to_thread(lose)
+        with pytest.raises(AppendUnknownError, match="out of order sequence"):
+            await appender.append(topic, b"b")
+        assert await asyncio.wait_for(appender.append(topic, b"c"), 10) == 2

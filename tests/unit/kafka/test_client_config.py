@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from confluent_kafka import ThrottleEvent
 
 from streams.kafka.client_config import (
     appender_config,
@@ -150,3 +151,11 @@ def test_librdkafka_accepts_every_configuration_without_a_warning(
     warnings = [each for each in caplog.messages if "CONFWARN" in each]
     # librdkafka 2.16 may warn of this although it has just tried to connect to that broker.
     assert [each for each in warnings if "No `bootstrap.servers`" not in each] == []
+
+
+def test_a_quota_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    note = client_config(settings())["throttle_cb"]
+    for seconds in (0.0, 7.5, 2.0):
+        note(ThrottleEvent("kafka-2:9092", 2, seconds))
+    (record,) = caplog.records
+    assert "kafka-2:9092 delays this client's requests by 7.5 s for a quota" in record.getMessage()
