@@ -178,6 +178,7 @@ _NEW_INDEX: Final = (
 # For a heartbeat before the broker died, the election, and one after it.
 _SESSION_AFTER_BROKER_SECONDS: Final = 4
 _BATCH_HEADER_BYTES: Final = 61  # max.message.bytes is of a batch; brokers' default is 1 MiB + 12
+_UNCLEAN: Final = "unclean.leader.election.enable"
 _TIME_TYPE: Final = "message.timestamp.type"
 _BY_BROKER: Final = "LogAppendTime"
 _UNITS_MS: Final = {"day": 86_400_000, "hour": 3_600_000, "minute": 60_000, "second": 1000}
@@ -257,7 +258,7 @@ def check(admin: AdminClient, plans: Sequence[TopicPlan]) -> Checked:
             notes += _age_notes(plan, configs[plan.name])
             notes += _clock_notes(plan, configs[plan.name])
             notes += _size_notes(plan, configs[plan.name])
-    return Checked(states, differences, notes)
+    return Checked(states, differences, [*notes, *_election_notes(states, configs)])
 
 
 def output_retentions(admin: AdminClient, plans: Sequence[TopicPlan]) -> dict[str, int]:
@@ -425,6 +426,24 @@ def _size_notes(plan: TopicPlan, config: Mapping[str, str]) -> Iterator[str]:
         f"a part of it. Set max_record_bytes to {admitted}, or lower the limit of the topic "
         f"({_change(plan.name, 'max.message.bytes', plan.read_bytes)})"
     )
+
+
+def _election_notes(
+    states: Sequence[TopicState], configs: Mapping[str, Mapping[str, str]]
+) -> Iterator[str]:
+    """Yield a note on topics of which a new leader may lack acknowledged records."""
+    names = [
+        state.topic
+        for state in states
+        if state.replicas > 1 and configs.get(state.topic, {}).get(_UNCLEAN) == "true"
+    ]
+    if names:
+        yield (
+            f"{_UNCLEAN} is true for {', '.join(names)}: brokers may elect a leader that lacks "
+            "acknowledged records. New raw records at the offsets of lost ones get no output, and "
+            "a log or changelog that lacks records stops the workers "
+            f"({_change('TOPIC', _UNCLEAN, 'false')})"
+        )
 
 
 def retention_text(milliseconds: int) -> str:

@@ -95,7 +95,8 @@ class TopicRecreatedError(FirstseenError):
         super().__init__(
             f"{topic}/{partition} was to be read from offset {wanted}, but offset {current} was "
             "returned: the topic was deleted and created again, or an unclean leader election "
-            "lost its last records"
+            f"lost its last records. Newer records below offset {wanted} get no output: send them "
+            "again once the partition has passed it"
         )
 
 

@@ -48,7 +48,7 @@ def stop_gently(workers: Iterable[Worker]) -> None:
         worker.stop_gently()
 
 
-def set_topic_config(admin: AdminClient, topic: str, name: str, value: int) -> None:
+def set_topic_config(admin: AdminClient, topic: str, name: str, value: object) -> None:
     entry = ConfigEntry(name, str(value), incremental_operation=AlterConfigOpType.SET)
     changed = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
     admin.incremental_alter_configs([changed])[changed].result(ANSWER_SECONDS)

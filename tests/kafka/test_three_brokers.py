@@ -55,6 +55,13 @@ def test_copies_are_made_checked_and_warned_about(cluster: KafkaCluster, tmp_pat
         assert {s.topic for s in checked.states if s.min_in_sync == 2} == durable
         assert (checked.differences, checked.notes) == ([], [])
 
+        unclean = "unclean.leader.election.enable"
+        set_topic_config(admin, topics.unique, unclean, "true")
+        (note,) = await_check(admin, plans, lambda checked: checked.notes).notes
+        assert note.startswith(f"{unclean} is true for {topics.unique}: ")
+        set_topic_config(admin, topics.unique, unclean, "false")
+        await_check(admin, plans, lambda checked: not checked.notes)
+
         set_topic_config(admin, topics.log, MIN_IN_SYNC, 1)
         (note,) = await_check(admin, plans, lambda checked: checked.notes).notes
         assert note.startswith(
