@@ -210,12 +210,7 @@ class LogReader(ReaderThread[LogRecords]):
     """A ``PartitionReader`` of partition 0; ``seek`` restarts it after a cut or deleted topic."""
 
     def __init__(self, config: Mapping[str, Any], topic: str, *, batch_records: int = 500) -> None:
-        super().__init__(
-            {**config, "error_cb": self._on_error},
-            topic,
-            batch_records=batch_records,
-            queued_batches=4,
-        )
+        super().__init__(config, topic, batch_records=batch_records, queued_batches=4)
         self._epoch = 0
         # Only the thread uses these.
         self._reading = 0
@@ -349,7 +344,3 @@ class LogReader(ReaderThread[LogRecords]):
             return False
         self._stop_with(LogCutError(self._topic, self._next, start, end))
         return True
-
-    def _on_error(self, error: KafkaError) -> None:
-        if error.fatal():
-            self._error = self._error or judge(error, self._topic)

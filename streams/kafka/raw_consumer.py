@@ -155,7 +155,7 @@ class RawConsumer:
         self._wake = threading.Condition()
         self._calls = Calls(self._wake)
         self._inbox: Inbox[Fetched] = Inbox(_FETCHES, self._wake)
-        self._consumer = Consumer({**config, "error_cb": self._on_error})
+        self._consumer = Consumer(config)
         self._thread = threading.Thread(target=self._run, name="group member", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._events: GroupEvents | None = None
@@ -600,10 +600,6 @@ class RawConsumer:
         return [partition.error for partition in done or () if partition.error is not None]
 
     # ---- errors
-
-    def _on_error(self, error: KafkaError) -> None:
-        if error.fatal():
-            self._error = self._error or judge(error, self._topic)
 
     def _note(self, error: KafkaError) -> None:
         if topic_is_deleted(error, self._consumer, self._topic):
