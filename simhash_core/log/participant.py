@@ -575,7 +575,7 @@ class Participant(Generic[Record]):
         news = self.held.news.to_commit
         for shard in self._in_session(self.shards if positions else news):
             stream = shard.stream
-            ready = stream.ready(limit, self.replica.expired, self._in_log_to(stream))
+            ready = stream.ready(limit, self.replica.expired, self.in_log_to(stream))
             progress = stream.progress(ready.next, self.replica)
             has_moved = positions and (unchanged or progress != stream.committed)
             has_output = ready.next > stream.next or bool(ready.removed)
@@ -585,9 +585,10 @@ class Participant(Generic[Record]):
             yield ShardReady(shard.partition, ready, progress) if is_ready else None
 
     def next_is_ready(self, shard: OwnedShard[Record]) -> bool:
-        return shard.stream.next_is_ready(self._in_log_to(shard.stream))
+        return shard.stream.next_is_ready(self.in_log_to(shard.stream))
 
-    def _in_log_to(self, stream: ShardStream[Record]) -> int:
+    def in_log_to(self, stream: ShardStream[Record]) -> int:
+        """Return up to which raw offset undecided packets may have documents of a shard."""
         return self.replica.undecided.last_of(stream.chain) if self.caught_up else _ANY_OFFSET
 
     def committed(self, ready: ShardReady[Record]) -> None:

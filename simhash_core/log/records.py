@@ -48,13 +48,29 @@ def index_of(sequence: int) -> int:
 NO_OFFSET: Final = -1  # before the first
 
 
+_LOSSES: Final = "~"
+
+
 class Chain(NamedTuple):
-    """The chain of packets of one raw partition."""
+    """The chain of packets of one raw partition.
+
+    A raw offset must name one record for ever. So a topic that is created again has new chains, and
+    so has a partition whose brokers lost its last records, because others take their offsets.
+    """
 
     topic: str
-    # The broker's id of the topic, which may be created again under its name; may be empty.
+    # The broker's id of the topic, which may be empty; "~2" after it: records were lost twice.
     topic_id: str
     partition: int
+
+    def is_of(self, topic_id: str) -> bool:
+        """Return whether it is of the topic with this id at the broker."""
+        return self.topic_id.partition(_LOSSES)[0] == topic_id
+
+    def after_loss(self) -> Chain:
+        """Return the chain that follows after brokers lost records that this one has."""
+        topic_id, _, losses = self.topic_id.partition(_LOSSES)
+        return self._replace(topic_id=f"{topic_id}{_LOSSES}{int(losses or 0) + 1}")
 
 
 class Sender(NamedTuple):

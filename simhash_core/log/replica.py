@@ -23,6 +23,7 @@ from simhash_core.log.records import (
     Horizons,
     LogClock,
     LogRecord,
+    Packet,
     Query,
     sequence_number,
 )
@@ -110,10 +111,22 @@ class Undecided(Mapping[int, Bundle | Query]):
 
     def head_of(self, chain: Chain, head: int = NO_OFFSET) -> int:
         """Return the head of a chain after its undecided packets; ``head`` is that before them."""
-        for segment in self._of_chain.get(chain, {}).values():
+        for _, segment in self._counting(chain, head):
+            head = segment.last
+        return head
+
+    def _counting(self, chain: Chain, head: int) -> Iterator[tuple[int, BundleSegment]]:
+        for offset, segment in self._of_chain.get(chain, {}).items():
             if segment.previous == head:
                 head = segment.last
-        return head
+                yield offset, segment
+
+    def packets_of(self, chain: Chain, head: int) -> Iterator[Packet]:
+        """Yield the undecided packets of a chain that count; ``head`` is that before them."""
+        for offset, segment in self._counting(chain, head):
+            bundle = self._items[offset]
+            assert isinstance(bundle, Bundle)
+            yield bundle.packet(bundle.segments.index(segment))
 
 
 class Decided(NamedTuple):

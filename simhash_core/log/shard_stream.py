@@ -162,6 +162,7 @@ class DecidedPacket:
 
 
 _row = attrgetter("row")
+_NO_END: Final = np.iinfo(np.int64).max
 _NO_TIMES: Final = np.zeros(0, dtype=np.int64)
 _FIRST_MS: Final = np.iinfo(np.int64).min
 _LAST_MS: Final = np.iinfo(np.int64).max
@@ -191,6 +192,11 @@ class ShardStream(Generic[Record]):
         self._unsent: deque[RawBatch[Record]] = deque()
         self._decided: dict[int, DecidedPacket] = {}
         self._gone_before = 0
+        self._unchecked: deque[RawBatch[Record]] = deque()
+        # The raw offset at which records differ from those in the log; no record from there on is
+        # sent or output.
+        self.differs_at: int = _NO_END
+        self._is_last = False
         self._sent: int | None = None
         self._number = 0
         self._first_number = 0
@@ -203,11 +209,13 @@ class ShardStream(Generic[Record]):
         """Whether the next raw record was read and needs no further verdict; see ``ready``."""
         if not self._batches:
             return False
-        batch = self._batches[0]
-        offset = batch.offsets[bisect_left(batch.offsets, self.next)]
+        offset = self._next_offset()
+        if offset >= self._usable_before():
+            return False
         if offset <= self.head:
             return True
-        return offset > in_log_to and not (batch.columns.offsets == offset).any()
+        columns = self._batches[0].columns
+        return offset > in_log_to and not (columns.offsets == offset).any()
 
     @property
     def has_unsent(self) -> bool:
@@ -221,9 +229,18 @@ class ShardStream(Generic[Record]):
         self._note_output()
         self.send_again()
 
-    def add(self, batch: RawBatch[Record]) -> None:
+    def add(self, batch: RawBatch[Record], *, may_differ: bool = False) -> None:
+        """Add the next records.
+
+        ``may_differ``: another leader of the partition wrote them than the last one that is
+        committed. So brokers may have lost records that are in the log, and these may be others
+        with their offsets.
+        """
         self._batches.append(batch)
-        self._unsent.append(batch)
+        if not self.differs:
+            self._unsent.append(batch)
+        if may_differ:
+            self._unchecked.append(batch)
         self.waiting += len(batch.records)
         self.waiting_bytes += batch.size
         self._note_output()  # of records that are no documents
@@ -240,10 +257,55 @@ class ShardStream(Generic[Record]):
     def _note_output(self) -> None:
         self._news.to_commit.add(self.chain.partition)
 
+    # ---- records that brokers have lost
+
+    def _check(self, replica: Replica) -> None:
+        """Compare documents that another leader wrote with those in the log at their offsets."""
+        if not self._unchecked:
+            return
+        packets = [each.packet for each in self._decided.values()]
+        packets += replica.undecided.packets_of(self.chain, self.head)
+        for batch in self._unchecked:
+            for packet in packets:
+                if packet.last >= batch.offsets[0]:
+                    differs_at = _first_difference(batch.columns, packet.columns)
+                    self.differs_at = min(self.differs_at, differs_at)
+        self._unchecked.clear()
+        if self.differs:
+            self._unsent.clear()
+        self._note_output()
+
+    @property
+    def differs(self) -> bool:
+        return self.differs_at != _NO_END
+
+    def end_chain(self) -> None:
+        """Expect no more raw records; those in the log that were not added are lost.
+
+        Their entries stay, as with ``gone_before``.
+        """
+        self._is_last = True
+        self._note_output()
+
+    def has_ended(self, in_log_to: int) -> bool:
+        """Whether all is committed since ``end_chain``."""
+        if not self._is_last or in_log_to > self.head or self.next <= self.head:
+            return False
+        return not self._batches or self._next_offset() >= self.differs_at
+
+    def _usable_before(self) -> int:
+        unchecked = self._unchecked[0].offsets[0] if self._unchecked else _NO_END
+        return min(self.differs_at, unchecked)
+
+    def _next_offset(self) -> int:
+        batch = self._batches[0]
+        return batch.offsets[bisect_left(batch.offsets, self.next)]
+
     def send_again(self) -> None:
         self._sent = None
         self._first_number = self._number
-        self._unsent = self._batches.copy()
+        if not self.differs:
+            self._unsent = self._batches.copy()
         self._news.to_send.add(self.chain.partition)
 
     def lost(self, packet: Packet) -> None:
@@ -285,6 +347,7 @@ class ShardStream(Generic[Record]):
         that is later than ``until_ms`` on, and no more batches once they have ``size`` bytes. If
         its ``previous`` is a wrong guess, only the append is wasted.
         """
+        self._check(replica)
         sent = last = self._skip_sent(replica)
         if until_ms is not None and len(times := self.unsent_times(replica)):
             documents = min(documents, int(np.searchsorted(times, until_ms, "right")))
@@ -387,17 +450,27 @@ class ShardStream(Generic[Record]):
         """Yield what was read and is not output yet, even without a verdict."""
         decided = iter(self._decided.values())
         current = next(decided, None)
+        usable_before = self._usable_before()
         for batch in self._batches:
             for offset, record in zip(batch.offsets, batch.records, strict=True):
                 if offset < self.next:
                     continue
+                if offset >= usable_before:
+                    yield from self._lost(in_log_to)
+                    return
                 while current is not None and current.packet.last < offset:
                     current = next(decided, None)
                 verdict = self._verdict(offset, current, batch.columns, in_log_to)
                 yield offset, Output(record, verdict)
             yield batch.last, None
+        yield from self._lost(in_log_to)
+
+    def _lost(self, in_log_to: int) -> Iterator[tuple[int, None]]:
+        """Yield the last of the raw offsets in the log whose records no longer exist."""
         if in_log_to <= self.head:  # otherwise an undecided packet may have entries
             yield self._gone_before - 1, None
+            if self._is_last:
+                yield self.head, None
 
     def _verdict(
         self, offset: int, packet: DecidedPacket | None, documents: DocumentColumns, in_log_to: int
@@ -493,6 +566,15 @@ class ShardStream(Generic[Record]):
         decided = self._decided.values()
         waiting = (each.log_offset for each in decided if each.packet.last >= next_offset)
         return next(waiting, None)
+
+
+def _first_difference(read: DocumentColumns, logged: DocumentColumns) -> int:
+    """Return the first raw offset at which both have a document, and these are not the same."""
+    common, at, other = np.intersect1d(read.offsets, logged.offsets, True, return_indices=True)
+    differs = (read.digests[at] != logged.digests[other]).any(axis=1)
+    ids = zip(at.tolist(), other.tolist(), strict=True)
+    differs |= np.array([read.ids[a] != logged.ids[b] for a, b in ids], dtype=np.bool_)
+    return int(common[differs][0]) if differs.any() else _NO_END
 
 
 def _has_verdict(read: tuple[int, Output[Record] | None]) -> bool:

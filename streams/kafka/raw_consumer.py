@@ -30,7 +30,14 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from simhash_core.errors import FirstseenError
 from streams.errors import BrokerRefusedError, BrokerUnavailableError, UnansweredError
-from streams.kafka.clients import Consumer, committed_offsets, is_read_to_end, offset_range
+from streams.kafka.clients import (
+    NO_EPOCH,
+    Consumer,
+    GroupOffset,
+    committed_offsets,
+    is_read_to_end,
+    offset_range,
+)
 from streams.kafka.errors import (
     STALE_GENERATION,
     AbortedError,
@@ -168,7 +175,7 @@ class RawConsumer:
         self._readings: dict[int, int] = {}
         self._unread: set[int] = set()  # nothing came since ``read``, not even an end
         self._stopped: set[int] = set()
-        self._to_seek: dict[int, int] = {}
+        self._to_seek: dict[int, GroupOffset] = {}
         self._paused: set[int] = set()
         self._all_paused = False
         self._interval = PollInterval()
@@ -198,7 +205,7 @@ class RawConsumer:
     def gather(self, seconds: float) -> None:
         self._gather_until = time.monotonic() + seconds
 
-    def read(self, partition: int, offset: int, reading: int) -> None:
+    def read(self, partition: int, offset: GroupOffset, reading: int) -> None:
         self._submit(lambda: self._read(partition, offset, reading))
 
     def stop(self, partition: int) -> None:
@@ -212,7 +219,7 @@ class RawConsumer:
     async def metadata(self) -> bytes:
         return await self._run_in_thread(self._metadata)
 
-    async def committed(self, partitions: Iterable[int]) -> dict[int, int]:
+    async def committed(self, partitions: Iterable[int]) -> dict[int, GroupOffset]:
         wanted = [TopicPartition(self._topic, partition) for partition in partitions]
         offsets = await self._offsets(wanted, _ANSWER_SECONDS)
         if offsets is not None:
@@ -231,9 +238,9 @@ class RawConsumer:
         seconds = max(_PART_SECONDS, _PATIENCE * (time.monotonic() - began))
         return await self._stable(wanted, seconds)
 
-    async def _stable(self, wanted: list[TopicPartition], seconds: float) -> dict[int, int]:
+    async def _stable(self, wanted: list[TopicPartition], seconds: float) -> dict[int, GroupOffset]:
         """Request offsets of ever smaller parts, to find partitions without open transactions."""
-        offsets: dict[int, int] = {}
+        offsets: dict[int, GroupOffset] = {}
         parts = deque([wanted] if len(wanted) > 1 else [])
         end = time.monotonic() + _ANSWER_SECONDS
         while parts and time.monotonic() < end:
@@ -247,7 +254,9 @@ class RawConsumer:
                     parts.append(each)
         return offsets
 
-    async def _offsets(self, wanted: list[TopicPartition], seconds: float) -> dict[int, int] | None:
+    async def _offsets(
+        self, wanted: list[TopicPartition], seconds: float
+    ) -> dict[int, GroupOffset] | None:
         """Return offsets by partition; None without an answer in time."""
         try:
             committed = await self._run_in_thread(
@@ -263,10 +272,10 @@ class RawConsumer:
             raise BrokerRefusedError(
                 f"the broker does not return the group's offsets: {error.str()}"
             ) from failure
-        return {each.partition: max(-1, each.offset) for each in committed}
+        return {each.partition: GroupOffset.committed(each) for each in committed}
 
-    async def commit(self, offsets: Mapping[int, int], note: str = "") -> None:
-        committed = [TopicPartition(self._topic, *each, note) for each in offsets.items()]
+    async def commit(self, offsets: Mapping[int, GroupOffset], note: str = "") -> None:
+        committed = [each.of(self._topic, p, note) for p, each in offsets.items()]
         for error in await self._run_in_thread(lambda: self._commit_errors(committed)):
             if error.code() in STALE_GENERATION:
                 raise StaleGenerationError(f"offsets are not committed: {error.str()}")
@@ -436,11 +445,11 @@ class RawConsumer:
         if runs or ended:
             self._inbox.put(Fetched(runs, frozenset(ended), empty))
 
-    def _read(self, partition: int, offset: int, reading: int) -> None:
+    def _read(self, partition: int, offset: GroupOffset, reading: int) -> None:
         self._to_seek.pop(partition, None)
         if partition not in self._owned:
             return
-        topic_partition = TopicPartition(self._topic, partition, offset)
+        topic_partition = offset.of(self._topic, partition)
         was_read = partition in self._readings
         self._readings[partition] = reading
         self._unread.add(partition)
@@ -449,6 +458,10 @@ class RawConsumer:
             self._seek(partition, offset)
         else:
             self._consumer.incremental_assign([topic_partition])
+            if offset.leader_epoch != NO_EPOCH:
+                # librdkafka (2.16) compares epochs after a seek, not after an assignment. If the
+                # record before the offset is lost, it goes back to the first other one.
+                self._seek(partition, offset)
         if partition in self._stopped or partition in self._paused:
             self._stopped.discard(partition)
             self._paused.discard(partition)
@@ -457,10 +470,10 @@ class RawConsumer:
         if self._all_paused:
             self._consumer.pause([topic_partition])
 
-    def _seek(self, partition: int, offset: int) -> None:
+    def _seek(self, partition: int, offset: GroupOffset) -> None:
         self._to_seek.pop(partition, None)
         try:
-            self._consumer.seek(TopicPartition(self._topic, partition, offset))
+            self._consumer.seek(offset.of(self._topic, partition))
         except KafkaException as error:
             if error.args[0].code() != KafkaError._STATE:  # noqa: SLF001 - a public code of librdkafka
                 raise

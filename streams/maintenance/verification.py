@@ -359,7 +359,7 @@ def _offsets(settings: Settings, topics: IndexTopics) -> list[Finding]:
     # A running worker may commit in between: read the progress last, so that it is at least as far.
     for each in shard_heads(settings, sorted(committed)):
         progress = None if each.progress is None else each.progress.progress
-        if progress is None or progress.chain.topic_id != topics.raw.identifier:
+        if progress is None or not progress.chain.is_of(topics.raw.identifier):
             continue
         if progress.next < committed[each.partition]:
             what = (

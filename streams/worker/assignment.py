@@ -13,13 +13,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from typing import Any, Final, NamedTuple
 
 from simhash_core.errors import FirstseenError
 from simhash_core.log.participant import LEADING_SHARD
 from simhash_core.log.records import NO_CONTROL, Chain, Progress
 from streams.errors import BrokerUnavailableError
+from streams.kafka.clients import GroupOffset
 from streams.kafka.errors import AbortedError, FencedError, StaleGenerationError
 from streams.monitoring.metrics import AcquisitionPhase
 from streams.monitoring.worker_state import partition_ranges
@@ -29,7 +38,7 @@ from streams.worker.acquisition import Acquisitions
 from streams.worker.clients import offsets_after
 from streams.worker.context import WorkerContext
 from streams.worker.index_on_kafka import Claim
-from streams.worker.shard import Acquisition, Shard
+from streams.worker.shard import Acquisition, LeaderEpochs, Shard
 from streams.worker.standbys import Standbys
 
 logger = logging.getLogger(__name__)
@@ -144,12 +153,15 @@ class Assignment:
         if shards:
             self._start(self._open(shards))
 
-    def _assign(self, partition: int, acquisition: Acquisition) -> Shard:
+    def _assign(
+        self, partition: int, acquisition: Acquisition, restart_at: GroupOffset | None = None
+    ) -> Shard:
         known = self.shards.get(partition)
         if known is not None:  # the group assigns the partition again without a revocation
             self.close_shard(known, "its partition is assigned again")
         self._number += 1
-        shard = self.shards[partition] = Shard(partition, self._number, acquisition)
+        shard = Shard(partition, self._number, acquisition, restart_at)
+        self.shards[partition] = shard
         return shard
 
     def revoked(self, partitions: Iterable[int]) -> Awaitable[None]:
@@ -183,6 +195,18 @@ class Assignment:
         self._unknown += 1
         if not self.is_stopped:
             self._assigned(partitions, self._acquisitions.reopened)
+
+    def restart(self, restarts: Mapping[Shard, int]) -> None:
+        """Open shards again whose brokers lost records, and begin a new chain at an offset."""
+        opened = []
+        for shard, offset in restarts.items():
+            self.close_shard(shard, f"the brokers lost records from offset {offset} on")
+            if not self.is_stopped:
+                start = GroupOffset(offset, shard.epochs.before(offset))
+                opened.append(self._assign(shard.partition, self._acquisitions.reopened(), start))
+        self._note()
+        if opened:
+            self._start(self._open(opened))
 
     # ---- closing
 
@@ -315,10 +339,10 @@ class Assignment:
         )
         return _Cluster(topic_id, claim, log_start)
 
-    async def _open_one(self, shard: Shard, cluster: _Cluster, committed: int) -> None:
+    async def _open_one(self, shard: Shard, cluster: _Cluster, committed: GroupOffset) -> None:
         """Open the store of a shard and fill the index from it; retry after temporary errors."""
         try:
-            await self._fill(shard, cluster, max(0, committed))
+            await self._fill(shard, cluster, max(0, committed.next))
         except _PASSING as error:
             logger.warning("shard %d is not open yet: %s", shard.partition, error)
             await self._drop_filled(shard)
@@ -332,7 +356,10 @@ class Assignment:
             if not shard.is_opening:
                 self._start(self._close_store(shard))
         if shard.is_filled:
-            self._note_offset_set_back(shard, committed)
+            assert shard.progress is not None
+            if shard.restart_at is None and shard.progress.next == committed.next:
+                shard.epochs = LeaderEpochs(committed)
+            self._note_offset_set_back(shard, committed.next)
             shard.acquisition.ended(AcquisitionPhase.OPENING)
             self._session_wanted.set()
 
@@ -363,16 +390,18 @@ class Assignment:
                 return
             store = await self._standbys.level(chain, committed_next)
             if store is not None:
-                progress, must_commit = self._progress(store, chain, cluster)
+                progress, must_commit = self._progress(store, chain, cluster, shard.restart_at)
                 if not must_commit:
                     shard.progress, shard.standby, shard.is_filled = progress, store, True
+                    shard.reads_as_before = self._reads_as_before(store)
                     return
                 why = "its progress is to be committed first: opening the shard instead"
                 self._standbys.stores.drop(shard.partition, why)
             shard.store = store = await asyncio.to_thread(
                 self._stores.open, shard.partition, committed_next, shard.interrupted
             )
-        shard.progress, shard.is_new = self._progress(store, chain, cluster)
+        shard.progress, shard.is_new = self._progress(store, chain, cluster, shard.restart_at)
+        shard.reads_as_before = self._reads_as_before(store)
         index = self._participant.index
         shard.slot = index.open_slot(visible=False)
         for _ in fill_index(index, shard.slot, store):
@@ -380,6 +409,10 @@ class Assignment:
             if not self._is_wanted(shard):
                 return
         shard.is_filled = True
+
+    def _reads_as_before(self, store: ShardStore) -> bool:
+        stored = store.progress()
+        return stored is not None and stored.reading == self._reading
 
     async def _drop_filled(self, shard: Shard) -> None:
         if shard.slot is not None:
@@ -390,19 +423,29 @@ class Assignment:
             await asyncio.to_thread(store.close)
 
     def _progress(
-        self, store: ShardStore, chain: Chain, cluster: _Cluster
+        self,
+        store: ShardStore,
+        chain: Chain,
+        cluster: _Cluster,
+        restart_at: GroupOffset | None,
     ) -> tuple[Progress, bool]:
         """Return where a shard continues, and whether this must be committed first.
 
-        It must be committed if it is new, or if the last progress record of the changelog came too
-        late: compaction may leave that record alone. In shard 0 it must also be committed if the
-        reading rules have changed, because workers that start later compare theirs with it.
+        ``restart_at`` is that of the shard. It must be committed if the shard or its chain is new,
+        or if the last progress record of the changelog came too late: compaction may leave that
+        record alone. In shard 0 it must also be committed if the reading rules have changed,
+        because workers that start later compare theirs with it.
         """
         stored = store.progress()
-        if stored is not None and stored.progress.chain == chain:
+        if stored is not None and stored.progress.chain.is_of(chain.topic_id):
+            before = stored.progress
+            if restart_at is not None and restart_at.next < before.next:
+                after = before.chain.after_loss()
+                first = restart_at.next
+                return Progress(after, first, before.position, before.control, before.clock), True
             leads = chain.partition == LEADING_SHARD
-            has_changed = leads and stored.reading != self._reading
-            return stored.progress, has_changed or store.progress_refused > 0
+            has_changed = leads and not self._reads_as_before(store)
+            return before, has_changed or store.progress_refused > 0
         claim = cluster.claim
         if stored is not None:
             logger.warning(

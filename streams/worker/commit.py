@@ -30,6 +30,7 @@ from simhash_core.log.participant import ShardReady
 from simhash_core.log.shard_stream import NewEntries, Ready
 from simhash_core.verdicts import DuplicateOf
 from streams.errors import BrokerUnavailableError, UnansweredError
+from streams.kafka.clients import GroupOffset
 from streams.kafka.errors import (
     AbortedError,
     FencedError,
@@ -215,7 +216,7 @@ class OutputCommits:
             with self._metrics.waiting("commit"):
                 ends = await self._committer.commit(
                     batch.records,
-                    batch.offsets,
+                    self._group_offsets(commits, batch.offsets),
                     self.metadata,
                     self._notes.note(counts),
                     batch.ends,
@@ -242,6 +243,18 @@ class OutputCommits:
             self._under_way, self._end = frozenset(), None
             end.set_result(None)
         return True
+
+    def _group_offsets(
+        self, commits: Sequence[_ShardCommit], offsets: Mapping[int, int]
+    ) -> dict[int, GroupOffset]:
+        """Return offsets with the epochs of their records; after lost ones, of none that is new."""
+        found = {}
+        for shard, ready, *_ in commits:
+            following = offsets[shard.partition]
+            stream = None if shard.owned is None else shard.owned.stream
+            last = following if stream is None else min(following, stream.differs_at)
+            found[ready.partition] = GroupOffset(following, shard.epochs.before(last))
+        return found
 
     async def _gather(self) -> None:
         """Let outputs of a fast stream gather, and those of a backlog for longer."""
@@ -454,7 +467,7 @@ class OutputCommits:
         if not shard.acquisition.is_over and ready.ready.outputs:
             shard.acquisition.ended(AcquisitionPhase.OUTPUT)
         self._intake.committed(waiting - stream.waiting, size - stream.waiting_bytes)
-        self._intake.absent(shard.partition, ready.ready.absent)
+        self._intake.absent(shard, ready.ready.absent)
         self._metrics.shard_state(shard.partition, len(shard.store), stream.waiting)
 
     def _stored(self, commit: _ShardCommit, ends: Mapping[int, int]) -> StoredProgress:

@@ -15,11 +15,14 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from simhash_core.errors import ErrorReason, FirstseenError
+from simhash_core.log.shard_stream import ShardStream
 from streams.errors import BrokerUnavailableError
+from streams.kafka.clients import NO_EPOCH, GroupOffset
 from streams.kafka.raw_consumer import Fetched, RawRecords
 from streams.worker.alignment import LOOK_SECONDS, Alignment
 from streams.worker.context import WorkerContext
-from streams.worker.shard import Shard
+from streams.worker.fingerprint import PendingRecord
+from streams.worker.shard import Shard, epoch_of
 from streams.worker.timestamp_merge import TimestampMerge
 
 logger = logging.getLogger(__name__)
@@ -87,7 +90,7 @@ takes less time to notice that its topic was created again."""
 
 
 class TopicRecreatedError(FirstseenError):
-    """A partition ends before the next offset to read."""
+    """A partition ends before the next offset to read, and no leader epoch says why."""
 
     reason = ErrorReason.BROKER
 
@@ -130,7 +133,8 @@ class Intake:
     def begin(self, shard: Shard, offset: int) -> None:
         shard.queue.next = offset
         self._merge.add(shard.queue)
-        self._member.read(shard.partition, offset, shard.number)
+        start = GroupOffset(offset, shard.epochs.before(offset))
+        self._member.read(shard.partition, start, shard.number)
 
     def end(self, shard: Shard) -> None:
         self._merge.remove(shard.queue)
@@ -241,15 +245,62 @@ class Intake:
 
     def _put(self, run: RawRecords) -> None:
         shard = self._shards.get(run.partition)
-        if shard is None or run.reading != shard.number or shard in self._turned_back:
+        if shard is None or run.reading != shard.number or shard.lost_from is not None:
             return
-        first = run.messages[0].offset() or 0
-        if first < shard.queue.next:
-            error = TopicRecreatedError(self._topic, run.partition, shard.queue.next, first)
-            self._turned_back[shard] = time.monotonic(), error
-            self._member.stop(run.partition)
+        first, expected = run.messages[0].offset() or 0, shard.queue.next
+        if first < expected:
+            known = shard.epochs.before(expected)
+            if NO_EPOCH < known < epoch_of(run.messages[0]):
+                self._note_lost(shard, first)
+            elif shard not in self._turned_back:
+                error = TopicRecreatedError(self._topic, run.partition, expected, first)
+                self._turned_back[shard] = time.monotonic(), error
+                # librdkafka has not compared epochs if the broker had fewer records: it does now.
+                self._member.read(run.partition, GroupOffset(expected, known), shard.number)
             return
+        self._turned_back.pop(shard, None)
+        shard.epochs.read(run.messages)
         self._merge.put(shard.queue, run)
+
+    # ---- records that brokers have lost
+
+    def _note_lost(self, shard: Shard, first: int) -> None:
+        """Output what was read of a partition, and then read it from ``first`` on as a new chain.
+
+        Its brokers lost the records from there on, and others got their offsets.
+        """
+        shard.lost_from = first
+        self._turned_back.pop(shard, None)
+        self._member.stop(shard.partition)
+        logger.warning(
+            "%s/%d: the brokers lost records from offset %d on (an unclean leader election), and "
+            "other records got their offsets. What was read of the lost records gets its outputs; "
+            "then the partition is read from offset %d on",
+            self._topic,
+            shard.partition,
+            first,
+            first,
+        )
+
+    def restarts(self, in_log_to: Callable[[ShardStream[PendingRecord]], int]) -> dict[Shard, int]:
+        """Return where to begin the new chains of shards that have committed all of the last one.
+
+        ``in_log_to`` is that of ``Participant``.
+        """
+        restarts: dict[Shard, int] = {}
+        for shard in self._shards.values():
+            if shard.owned is None:
+                continue
+            stream = shard.owned.stream
+            if shard.lost_from is None and stream.differs:
+                self._note_lost(shard, stream.differs_at)
+            if shard.lost_from is None:
+                continue
+            if stream.differs or stream.read_to + 1 >= shard.queue.next:
+                stream.end_chain()
+            if stream.has_ended(in_log_to(stream)):
+                restarts[shard] = shard.lost_from
+        return restarts
 
     # ---- records deleted before they were read
 
@@ -278,13 +329,14 @@ class Intake:
         self._gaps.add(task)
         task.add_done_callback(self._gaps.discard)
 
-    def absent(self, partition: int, offsets: Sequence[int]) -> None:
+    def absent(self, shard: Shard, offsets: Sequence[int]) -> None:
         """Count records with a verdict that were not there to be read again."""
         if offsets:
-            self._start(self._judge_absent(partition, offsets))
+            why = "compaction removed" if shard.lost_from is None else "the brokers lost"
+            self._start(self._judge_absent(shard.partition, offsets, why))
 
-    async def _judge_absent(self, partition: int, offsets: Sequence[int]) -> None:
-        """Count those that compaction removed; the others are before the partition's start."""
+    async def _judge_absent(self, partition: int, offsets: Sequence[int], why: str) -> None:
+        """Count those that are missing; the others are before the partition's start."""
         try:
             start = await self._member.log_start(partition)
         except BrokerUnavailableError:
@@ -293,11 +345,12 @@ class Intake:
         if not removed:
             return
         logger.warning(
-            "%s/%d: %d records that a killed worker left without an output, at offsets %d to %d, "
-            "were removed by compaction. Their verdicts stay: copies of them, such as later "
-            "versions, are duplicates of documents that never come out",
+            "%s/%d: %s %d records that a killed worker left without an output, at offsets %d to "
+            "%d. Their verdicts stay: copies of them, such as later versions, are duplicates of "
+            "documents that never come out",
             self._topic,
             partition,
+            why,
             len(removed),
             removed[0],
             removed[-1],

@@ -164,7 +164,8 @@ class BundleSender:
         for partition, batch in batches:
             shard = shards[partition]
             if shard.is_open and shard.owned is not None:  # the shard may be closed now
-                shard.owned.stream.add(batch)
+                may_differ = shard.reads_as_before and shard.epochs.has_changed(batch.last)
+                shard.owned.stream.add(batch, may_differ=may_differ)
                 self._waiting += len(batch.columns)
                 self._intake.taken_in(len(batch.records), batch.size)
         latest_ms = max((run.messages[-1].timestamp()[1] for run in records), default=0)

@@ -296,6 +296,8 @@ class Pipeline:
         """Update metrics and do periodic work; called every second."""
         with self._guarded("output"):
             self.intake.measure()
+            if restarts := self.intake.restarts(self.participant.in_log_to):
+                self.assignment.restart(restarts)
             if time.monotonic() >= self._stores_measured_next:
                 wait = max(_STORES_SECONDS, len(self.assignment.shards) / _STORES_A_SECOND)
                 self._stores_measured_next = time.monotonic() + wait
@@ -460,7 +462,7 @@ class Pipeline:
         others = [  # of shards that are still open
             shard
             for shard in opened
-            if shard.owned is not None and shard.owned.stream.chain.topic_id != topic_id
+            if shard.owned is not None and not shard.owned.stream.chain.is_of(topic_id)
         ]
         if others:
             why = FirstseenError(f"{self._topic} was deleted and created again")

@@ -10,13 +10,17 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from enum import Enum, auto
 from typing import Final
+
+from confluent_kafka import Message
 
 from simhash_core.errors import ProtocolError
 from simhash_core.log.records import Progress
 from simhash_core.log.shards import OwnedShard
+from streams.kafka.clients import NO_EPOCH, GroupOffset
 from streams.monitoring.metrics import AcquisitionPhase
 from streams.store.shard_store import ShardStore
 from streams.worker.fingerprint import PendingRecord
@@ -89,12 +93,46 @@ class Acquisition:
         return max(0.0, last - began)
 
 
+class LeaderEpochs:
+    """The leader epochs of the raw records that were read, by their first offsets (KIP-320)."""
+
+    def __init__(self, start: GroupOffset) -> None:
+        self._first = [start.next - 1]
+        self._epochs = [start.leader_epoch]
+
+    def read(self, messages: Sequence[Message]) -> None:
+        """Note consecutive records, whose epochs rise."""
+        if epoch_of(messages[-1]) <= self._epochs[-1]:
+            return
+        for message in messages:
+            if (epoch := epoch_of(message)) > self._epochs[-1]:
+                self._first.append(message.offset() or 0)
+                self._epochs.append(epoch)
+
+    def before(self, offset: int) -> int:
+        """Return the epoch of the last record before an offset, or else the earliest one known."""
+        return self._epochs[max(0, bisect_left(self._first, offset) - 1)]
+
+    def has_changed(self, offset: int) -> bool:
+        """Return whether a record has another epoch than the first one, if that is known."""
+        return NO_EPOCH < self._epochs[0] < self.before(offset + 1)
+
+
+def epoch_of(message: Message) -> int:
+    epoch = message.leader_epoch()
+    return NO_EPOCH if epoch is None else epoch
+
+
 class Shard:
     """A shard, on the event loop.
 
     Attributes:
         number: The number of the assignment, which rises; fetched records carry it.
         slot: The slot of its index entries, after filling and until ``owned`` has it.
+        restart_at: Where to begin a new chain, because brokers lost records from there on.
+        epochs: The leaders that wrote its raw records, once the group's offset is known.
+        reads_as_before: Whether the reading rules are those of its last commit.
+        lost_from: The raw offset from which on brokers lost records that this worker had read.
         progress: Where the shard continues, once the store is open.
         is_new: Whether its first progress must be committed before its documents are in the log.
         has_committed: Whether this worker has committed progress of this assignment.
@@ -106,8 +144,18 @@ class Shard:
         acquisition: How long each phase of its opening took.
     """
 
-    def __init__(self, partition: int, number: int, acquisition: Acquisition | None = None) -> None:
+    def __init__(
+        self,
+        partition: int,
+        number: int,
+        acquisition: Acquisition | None = None,
+        restart_at: GroupOffset | None = None,
+    ) -> None:
         self.partition = partition
+        self.restart_at = restart_at
+        self.epochs = LeaderEpochs(restart_at or GroupOffset(0))
+        self.reads_as_before = False
+        self.lost_from: int | None = None
         self.number = number
         self.state = AssignmentState.OPENING
         self.interrupted = threading.Event()

@@ -279,7 +279,9 @@ class StandbyStores:
         ):
             return False
         standby = self._held.standbys.get(partition)
-        return standby is not None and not standby.is_outdated and standby.copy.chain == chain
+        if standby is None or standby.is_outdated:
+            return False
+        return standby.copy.chain.is_of(chain.topic_id)
 
     async def _read_to_end(
         self, partition: int, store: ShardStore, committed_next: int

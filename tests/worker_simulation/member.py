@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 from confluent_kafka import Message
 
 from streams.errors import BrokerUnavailableError, UnansweredError
+from streams.kafka.clients import NO_EPOCH, GroupOffset
 from streams.kafka.errors import AbortedError, MemberFencedError, StaleGenerationError
 from streams.kafka.raw_consumer import Fetched, GroupEvents, RawRecords, message_bytes
 from tests.worker_simulation.cluster import Fetch, FetchAnswer
@@ -49,6 +50,7 @@ def message_of(place: Place, stored: Stored) -> Message:
         stored.value,
         list(stored.headers) or None,
         timestamp=(1, stored.timestamp_ms),
+        leader_epoch=stored.leader_epoch,
     )
 
 
@@ -117,9 +119,10 @@ class SimulatedGroupMember:
             await self._host.client_done(self._ended)
         self._fetched.clear()
 
-    def read(self, partition: int, offset: int, reading: int) -> None:
+    def read(self, partition: int, offset: GroupOffset, reading: int) -> None:
         if partition in self._owned:
-            self._readings[partition] = _Reading(reading, offset)
+            losses = None if offset.leader_epoch == NO_EPOCH else offset.leader_epoch
+            self._readings[partition] = _Reading(reading, offset.next, losses)
             self._news.set()
 
     def stop(self, partition: int) -> None:
@@ -151,14 +154,14 @@ class SimulatedGroupMember:
 
         return await self._host.in_client(in_thread())
 
-    async def committed(self, partitions: Iterable[int]) -> dict[int, int]:
+    async def committed(self, partitions: Iterable[int]) -> dict[int, GroupOffset]:
         wanted = list(partitions)
         return await self._answered(
             "offset fetch", lambda: self._group.fetch_offsets(wanted), UnansweredError
         )
 
-    async def commit(self, offsets: Mapping[int, int], note: str = "") -> None:
-        kept = {partition: Committed(offset, note) for partition, offset in offsets.items()}
+    async def commit(self, offsets: Mapping[int, GroupOffset], note: str = "") -> None:
+        kept = {p: Committed(each.next, note, each.leader_epoch) for p, each in offsets.items()}
         metadata = self._named()
         try:
             await self._answered(
@@ -448,8 +451,8 @@ class SimulatedGroupMember:
             if self._readings.get(partition) is not reading or reading.is_stopped:
                 continue
             if answer.error is Code.OFFSET_OUT_OF_RANGE:
-                start, _ = self._host.cluster.offsets((self._topic, partition))
-                reading.next, reading.losses = start, None  # auto.offset.reset=earliest
+                broker = self._host.cluster.partition((self._topic, partition))
+                reading.next, reading.losses = broker.reset(reading.next, reading.losses)
                 continue
             if answer.error is not None:
                 continue

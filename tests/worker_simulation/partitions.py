@@ -44,6 +44,7 @@ class Stored(NamedTuple):
     timestamp_ms: int
     headers: Headers
     transaction: Opened | None
+    leader_epoch: int = 0  # how often the partition had lost records before it came
 
     @property
     def is_committed(self) -> bool:
@@ -128,7 +129,8 @@ class Partition:
             if transaction is None:
                 transaction = self._open[producer.id] = Opened(self.end)
         time_ms = self._now_ms() if timestamp_ms is None else timestamp_ms
-        stored = Stored(self.end, key, value, time_ms, tuple(headers), transaction)
+        epoch = len(self.lost_from)
+        stored = Stored(self.end, key, value, time_ms, tuple(headers), transaction, epoch)
         self.records.append(stored)
         self.end += 1
         if self.appended is not None:
@@ -211,6 +213,17 @@ class Partition:
         """
         if losses is not None and any(offset > each for each in self.lost_from[losses:]):
             raise RefusedError(Code.OFFSET_OUT_OF_RANGE)
+
+    def reset(self, offset: int, losses: int | None) -> tuple[int, int | None]:
+        """Return where a refused reader goes on, as librdkafka with ``auto.offset.reset=earliest``.
+
+        It seeks to the first offset whose record is not the one that it has read.
+        """
+        if losses is None or not (
+            lost := [each for each in self.lost_from[losses:] if each < offset]
+        ):
+            return self.start, None
+        return max(self.start, min(lost)), len(self.lost_from)
 
     def trim(self, offset: int) -> None:
         self.start = max(self.start, min(offset, self.end))
