@@ -263,13 +263,15 @@ class ShardStream(Generic[Record]):
         """Compare documents that another leader wrote with those in the log at their offsets."""
         if not self._unchecked:
             return
-        packets = [each.packet for each in self._decided.values()]
-        packets += replica.undecided.packets_of(self.chain, self.head)
-        for batch in self._unchecked:
-            for packet in packets:
-                if packet.last >= batch.offsets[0]:
-                    differs_at = _first_difference(batch.columns, packet.columns)
-                    self.differs_at = min(self.differs_at, differs_at)
+        in_log_to = self._expected_head(replica)
+        if self._unchecked[0].offsets[0] <= in_log_to:
+            packets = [each.packet for each in self._decided.values()]
+            packets += replica.undecided.packets_of(self.chain, self.head)
+            logged = _documents_of(each.columns for each in packets)
+            read = _documents_of(each.columns for each in self._unchecked)
+            again = (o for each in self._unchecked for o in each.offsets if o <= in_log_to)
+            differing = (o for o in again if read.get(o) != logged.get(o))
+            self.differs_at = min(differing, default=self.differs_at)
         self._unchecked.clear()
         if self.differs:
             self._unsent.clear()
@@ -568,13 +570,13 @@ class ShardStream(Generic[Record]):
         return next(waiting, None)
 
 
-def _first_difference(read: DocumentColumns, logged: DocumentColumns) -> int:
-    """Return the first raw offset at which both have a document, and these are not the same."""
-    common, at, other = np.intersect1d(read.offsets, logged.offsets, True, return_indices=True)
-    differs = (read.digests[at] != logged.digests[other]).any(axis=1)
-    ids = zip(at.tolist(), other.tolist(), strict=True)
-    differs |= np.array([read.ids[a] != logged.ids[b] for a, b in ids], dtype=np.bool_)
-    return int(common[differs][0]) if differs.any() else _NO_END
+def _documents_of(parts: Iterable[DocumentColumns]) -> dict[int, tuple[bytes, str]]:
+    """Return the digests and ids of documents by raw offset."""
+    return {
+        offset: (columns.digest(row), columns.document_id(row))
+        for columns in parts
+        for row, offset in enumerate(columns.offsets.tolist())
+    }
 
 
 def _has_verdict(read: tuple[int, Output[Record] | None]) -> bool:

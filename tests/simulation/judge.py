@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from simhash_core import documents
+from simhash_core.document_columns import DELETE, DocumentColumns
 from simhash_core.documents import Entry
 from simhash_core.log import versions
 from simhash_core.log.decider import worker_of
@@ -22,6 +23,7 @@ from simhash_core.log.records import (
     Control,
     Decision,
     LogRecord,
+    Packet,
     Progress,
     Query,
     Removal,
@@ -45,6 +47,21 @@ class _Sent(NamedTuple):
     last: int
 
 
+def first_chain(chain: Chain) -> Chain:
+    """Return the chain that a partition has before its brokers lose records."""
+    return chain._replace(topic_id=chain.topic_id.partition("~")[0])
+
+
+def _is_row_of(document: SimulatedDocument, columns: DocumentColumns, row: int) -> bool:
+    if document.document_id != columns.document_id(row):
+        return False
+    operation = columns.operations is not None and columns.operations[row] == DELETE
+    if document.is_delete or operation:
+        return document.is_delete == operation
+    digest = documents.scoped_digest(document.digest, document.scope)
+    return digest == columns.digest(row) and document.time_ms == int(columns.times_ms[row])
+
+
 class Judge:
     def __init__(self, scenario: IndexScenario) -> None:
         self.one_reader = OneReader(scenario)
@@ -53,7 +70,8 @@ class Judge:
         self.decided_before = 0
         self.accepted: list[int] = []
         self._scenario = scenario
-        self._documents: dict[tuple[Chain, int], SimulatedDocument | None] = {}
+        self._documents: dict[tuple[Chain, int], list[SimulatedDocument | None]] = {}
+        self._logged: dict[tuple[Chain, int], SimulatedDocument] = {}
         self._expected: dict[Chain, list[int]] = {}
         self._said: dict[int, list[list[Truth] | None]] = {}
         self._counting: dict[Chain, list[_Sent]] = {}
@@ -80,7 +98,8 @@ class Judge:
             self.outputs[partition.chain] = []
             self._expected[partition.chain] = [each.offset for each in partition.records]
             for record in partition.records:
-                self._documents[partition.chain, record.offset] = record.document
+                key = partition.chain, record.offset
+                self._documents.setdefault(key, []).append(record.document)
 
     # ---- the log
 
@@ -102,11 +121,7 @@ class Judge:
             return
         documents = []
         for packet in record.packets():
-            for raw_offset in packet.columns.offsets.tolist():
-                document = self._documents.get((packet.chain, raw_offset))
-                if document is None:
-                    raise ViolationError(f"bundle {offset} has {raw_offset}, which is no document")
-                documents.append(document)
+            documents += [self._document(offset, packet, row) for row in range(len(packet))]
         said = self.one_reader.bundle(offset, record, documents, appended_ms)
         self._said[offset] = said
         self._expired[offset] = self.one_reader.expired_before()
@@ -114,8 +129,20 @@ class Judge:
             if truths is None:
                 continue
             self._counting.setdefault(packet.chain, []).append(_Sent(offset, packet.last))
-            for raw_offset, truth in zip(packet.columns.offsets.tolist(), truths, strict=True):
-                self._truths[packet.chain, raw_offset] = truth
+            for row, truth in enumerate(truths):
+                key = packet.chain, int(packet.columns.offsets[row])
+                self._truths[key], self._logged[key] = truth, documents[packet.first + row]
+
+    def _document(self, offset: int, packet: Packet, row: int) -> SimulatedDocument:
+        """Return the document of a row; after a loss, several may have had its raw offset."""
+        raw_offset = int(packet.columns.offsets[row])
+        chain = first_chain(packet.chain)
+        found = [each for each in self._documents.get((chain, raw_offset), ()) if each is not None]
+        if len(found) > 1:
+            found = [each for each in found if _is_row_of(each, packet.columns, row)]
+        if not found:
+            raise ViolationError(f"bundle {offset} has {raw_offset}, which is no document")
+        return found[-1]
 
     def _control(self, offset: int, control: Control) -> None:
         self.accepted.append(offset)
@@ -181,8 +208,7 @@ class Judge:
             for row, truth in enumerate(truths):
                 raw_offset = int(packet.columns.offsets[row])
                 self._decided.add((packet.chain, raw_offset))
-                document = self._documents[packet.chain, raw_offset]
-                assert document is not None
+                document = self._logged[packet.chain, raw_offset]
                 match = matches.pop(packet.first + row, None)
                 self._compare(f"{where}, row {packet.first + row}", document, match, truth)
         if matches:

@@ -57,8 +57,18 @@ class WorkerJudge:
         self._unread: list[Stored] = []  # of the log, until the index has an identity
         self.log = Judge(scenario)
         self.chains: list[RawChain] = []
+        self._lost: dict[tuple[int, int], list[RawDocument]] = defaultdict(list)
         self.late = 0  # documents that came later than the lateness, if no date is in the future
         self._watermark_ms = 0
+
+    def lost(self, chain: Chain, lost: list[RawDocument], others: list[RawDocument]) -> None:
+        """Note that brokers lost records, and that ``others`` get their offsets.
+
+        What was read of the lost ones may be output.
+        """
+        for record in lost:
+            self._lost[chain.partition, record.offset].append(record)
+        self.log.produced([cast("RawPartition", RawChain(chain, others))])
 
     def produced(self, chains: Sequence[RawChain]) -> None:
         self.chains += chains
@@ -110,6 +120,11 @@ class WorkerJudge:
             committed = offsets.get(chain.partition)
             if exactly and (committed is None or committed.offset <= records[-1].offset):
                 return False
+            if any(partition == chain.partition for partition, _ in self._lost):
+                raw = self._cluster.partition((self._topics.raw, chain.partition))
+                end = records[-1].offset + 1, len(raw.lost_from)
+                if committed is None or (committed.offset, committed.leader_epoch) != end:
+                    return False
             if not exactly and self._progress(chain) <= records[-1].offset:
                 return False
         return not self._is_marker_missing()
@@ -146,6 +161,8 @@ class WorkerJudge:
         for chain, records in self.chains:
             for record in records:
                 self._judge_record(chain, record, outputs, repeats=repeats)
+        for place, lost in self._lost.items():
+            self._judge_lost(place, lost, outputs[place])
         for place, received in outputs.items():
             if received and not (repeats and self._scenario.again):
                 raise ViolationError(f"{place}: {received[:3]}, which is too much")
@@ -194,7 +211,8 @@ class WorkerJudge:
     @property
     def _is_ordered(self) -> bool:
         """Whether raw order can be checked: no output may repeat, and no offset came twice."""
-        return self._scenario.delivery is Delivery.EXACTLY_ONCE and not self._scenario.again
+        exactly = self._scenario.delivery is Delivery.EXACTLY_ONCE
+        return exactly and not (self._scenario.again or self._lost)
 
     def _judge_record(
         self,
@@ -213,18 +231,50 @@ class WorkerJudge:
                 raise ViolationError(f"{where}: {each} is missing; put out: {received}")
             for other in found if repeats and not self._scenario.again else found[:1]:
                 received.remove(other)
-        if received and not self._scenario.again:
+        is_lost = (chain.partition, record.offset) in self._lost
+        if received and not self._scenario.again and not is_lost:
             raise ViolationError(f"{where}: {received} beside {expected}")
+
+    def _judge_lost(
+        self, place: tuple[int, int], lost: list[RawDocument], received: list[ReceivedOutput]
+    ) -> None:
+        """Take away the outputs of lost records: one for each that was read."""
+        partition, offset = place
+        chain, records = next(each for each in self._current() if each.chain.partition == partition)
+        current = next((each for each in records if each.offset == offset), None)
+        chains = self._chains_with(chain, offset)
+        if current is not None and current.document is not None:
+            chains.pop()
+        allowed = [each for other in chains for each in self._outputs_of(other, offset)]
+        source = SourcePosition(chain.topic, partition, offset)
+        allowed += [DeadLetterOutput(source, "", "") for each in lost if each.document is None]
+        for each in allowed:
+            found = next((other for other in received if _is_same(each, other)), None)
+            if found is not None:
+                received.remove(found)
+
+    def _chains_with(self, chain: Chain, offset: int) -> list[Chain]:
+        """Return the chains of a partition, one after the other, that have a document there."""
+        chains = [chain]
+        while len(chains) <= len(self._lost):
+            chains.append(chains[-1].after_loss())
+        return [each for each in chains if (each, offset) in self.log._truths]
 
     def _expected(self, chain: Chain, record: RawDocument) -> list[ReceivedOutput]:
         source = SourcePosition(chain.topic, chain.partition, record.offset)
-        document = record.document
-        if document is None:
+        if record.document is None:
             return [DeadLetterOutput(source, "", "")]
-        key = chain, record.offset
-        truth = self.log._truths.get(key)
-        if truth is None or key not in self.log._decided:
+        chains = self._chains_with(chain, record.offset)
+        if not chains or (chains[-1], record.offset) not in self.log._decided:
             raise ViolationError(f"{source} is put out, and there is no verdict in the log")
+        if self.log._logged[chains[-1], record.offset] != record.document:
+            raise ViolationError(f"{source}: the log has a verdict of another record")
+        return self._outputs_of(chains[-1], record.offset)
+
+    def _outputs_of(self, chain: Chain, offset: int) -> list[ReceivedOutput]:
+        """Return the outputs of a document by its verdict in the log."""
+        source = SourcePosition(chain.topic, chain.partition, offset)
+        document, truth = self.log._logged[chain, offset], self.log._truths[chain, offset]
         gone = bool(truth.removed)
         if document.is_delete:
             put_out = gone or self._scenario.window is not None

@@ -19,8 +19,10 @@ from simhash_core.log.decider import Decider
 from simhash_core.log.participant import LEADING_SHARD, Participant
 from simhash_core.log.records import NO_CONTROL, Chain, Progress
 from simhash_core.log.replica import Replica
+from simhash_core.log.shard_stream import ShardStream
 from simhash_core.log.versions import Readers
 from simhash_core.window import Window
+from streams.kafka.clients import GroupOffset
 from streams.kafka.producers import UNCHECKED
 from streams.kafka.raw_consumer import RawRecords
 from streams.settings.settings import Delivery
@@ -39,7 +41,7 @@ from streams.worker.look_up import LogLookUp
 from streams.worker.order import BundleSender
 from streams.worker.outputs import OutputBatch
 from streams.worker.pipeline import Pipeline, Wake
-from streams.worker.shard import Shard
+from streams.worker.shard import LeaderEpochs, Shard
 from streams.worker.standbys import StandbyStores
 from tests.simulation.mutant import Tried, many_records, mutants
 from tests.simulation.mutants_of_versions import forgotten_version
@@ -107,6 +109,18 @@ STANDS_STILL: Final = [
     Event(2.8, Fault.LEAVE, 10.0, 0.9),
 ]
 """An event loop stands still while a partition leaves and comes back."""
+
+RAW_RECORDS_LOST: Final = drawn(
+    lambda rng: [
+        event
+        for at in (3.0, 8.0, 13.0)
+        for event in (
+            Event(at, Fault.RAW, rng.choice([0.05, 0.5, 2.0]), rng.random()),
+            Event(at + rng.uniform(0.0, 2.0), Fault.KILL, 1.0, rng.random(), moment=BEGIN),
+        )
+    ]
+)
+"""Brokers lose raw records, and workers are killed with some that are not committed."""
 
 IDLE_MOVES: Final = drawn(
     lambda rng: [Event(at, Fault.STOP, 4.0, rng.random()) for at in (25.0, 45.0)]
@@ -201,6 +215,18 @@ def group_of(workers: int, theme: Theme, **more: Any) -> dict[str, Any]:  # noqa
 _ZOMBIES: Final = group_of(3, Theme.ZOMBIES)
 _MOVES: Final = group_of(3, Theme.MOVES)
 _LOSSES: Final = group_of(2, Theme.LOSSES, send_timeout_seconds=8.0)
+_RAW_LOSSES: Final = group_of(
+    2,
+    Theme.MIXED,
+    events=RAW_RECORDS_LOST,
+    partitions=many_records(2, 100),
+    born=2,
+    again=[],
+    archive=False,
+    other_settings=False,
+    delivery=Delivery.EXACTLY_ONCE,
+    produced_seconds=15.0,
+)
 _OUTAGES: Final = group_of(2, Theme.OUTAGES, send_timeout_seconds=8.0)
 _KILLS: Final = group_of(2, Theme.KILLS)
 _ASSIGNED: Final[dict[str, Any]] = {
@@ -385,6 +411,21 @@ def _completed_at_once(store: ShardStore, _limit: int = 0) -> None:
 
 def _without_seek(look_up: LogLookUp, _offset: int) -> None:
     look_up._session += 1
+
+
+def _with_the_last_epoch(
+    _: OutputCommits, commits: Sequence[Any], offsets: dict[int, int]
+) -> dict[int, GroupOffset]:
+    return {
+        shard.partition: GroupOffset(offsets[shard.partition], shard.epochs._epochs[-1])
+        for shard, *_ in commits
+    }
+
+
+def _without_epochs(
+    _: OutputCommits, __: Sequence[Any], offsets: dict[int, int]
+) -> dict[int, GroupOffset]:
+    return {partition: GroupOffset(offset) for partition, offset in offsets.items()}
 
 
 def _keeps_in_flight(intake: Intake, shard: Shard) -> None:
@@ -693,6 +734,21 @@ MUTANTS: Final = mutants(
                 releases=Releases.NEWER,
             ),
             start=12,
+        ),
+        "a partition that lost records keeps its chain": Tried(
+            by(Chain, "after_loss", lambda chain: chain), _RAW_LOSSES
+        ),
+        "records are not compared with those in the log": Tried(
+            always(LeaderEpochs, "has_changed", False), _RAW_LOSSES
+        ),
+        "a chain ends before the lost records in it are committed": Tried(
+            by(ShardStream, "has_ended", lambda stream, _: stream._is_last), _RAW_LOSSES
+        ),
+        "offsets have the epoch of the last record that was read": Tried(
+            by(OutputCommits, "_group_offsets", _with_the_last_epoch), _RAW_LOSSES
+        ),
+        "offsets have no epoch": Tried(
+            by(OutputCommits, "_group_offsets", _without_epochs), _RAW_LOSSES
         ),
         "a former owner keeps its shard for ever": Tried(
             always(StandbyStores, "_is_replaced", False), {**_MOVES, "standbys": 0}

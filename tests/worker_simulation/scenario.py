@@ -47,6 +47,7 @@ class Fault(StrEnum):
     REPLACE = "a worker is replaced by one of the other release"
     POWER = "the brokers lose power, and what they had not written to their disks"
     REPORTS = "the reports topic is deleted and created again"
+    RAW = "the brokers lose the last records of a raw partition"
     DEAF = "the owner of the leading shard receives no reports"
 
 
@@ -114,13 +115,17 @@ _HELD_SHARE: Final = 0.1
 _COMPACTED_SHARE: Final = 0.3
 _POWER_SHARE: Final = 0.1
 _REPORTS_SHARE: Final = 0.1
+_RAW_SHARE: Final = 0.15
 _DEAF_SHARE: Final = 0.15
 _DEAF_SECONDS: Final = 300.0  # longer than all may take once the other faults are over
 _OTHERS_SHARE: Final = 0.1
 _ARCHIVE_SHARE: Final = 0.1
 _ASSIGNS_SHARE: Final = 0.25
 _DRAWN_SEPARATELY: Final = frozenset(
-    {Fault.PARTITION, Fault.REPLACE, Fault.HOLD, Fault.POWER, Fault.REPORTS, Fault.DEAF}
+    {
+        *(Fault.PARTITION, Fault.REPLACE, Fault.HOLD, Fault.POWER, Fault.RAW),
+        *(Fault.REPORTS, Fault.DEAF),
+    }
 )
 
 
@@ -255,6 +260,8 @@ def draw_worker_scenario(seed: int) -> WorkerScenario:
     )
     if not quiet and may_lose_power(scenario) and not scenario.other_settings:
         events += draw_power(seed, produced_seconds)
+    if may_lose_raw_records(scenario):
+        events += draw_raw_losses(seed, produced_seconds)
     if may_be_deaf(scenario) and not quiet:
         events += draw_deaf(seed, produced_seconds)
     events.sort()
@@ -269,6 +276,33 @@ def may_lose_power(scenario: WorkerScenario) -> bool:
     """
     exactly = scenario.delivery is Delivery.EXACTLY_ONCE
     return exactly and scenario.releases is Releases.OLDER
+
+
+def may_lose_raw_records(scenario: WorkerScenario) -> bool:
+    """Return whether raw records may be lost, and others may get their offsets.
+
+    The judge follows the group's offsets, and one loss of records at a time.
+    """
+    has_power = any(each.fault is Fault.POWER for each in scenario.events)
+    exactly = scenario.delivery is Delivery.EXACTLY_ONCE
+    return exactly and not (has_power or scenario.archive or scenario.again)
+
+
+def draw_raw_losses(seed: int, seconds: float) -> list[Event]:
+    """Return losses of the raw records of some ``seconds``; a few seeds have some."""
+    # This is drawn separately, so that all other values of a seed stay the same.
+    rng = random.Random(f"raw {seed}")
+    if rng.random() >= _RAW_SHARE:
+        return []
+    return [
+        Event(
+            rng.uniform(0.5, seconds),
+            Fault.RAW,
+            rng.choice([0.02, 0.3, 2.0, 12.0]) * rng.uniform(0.5, 1.5),
+            rng.random(),
+        )
+        for _ in range(rng.choice([1, 1, 2, 3]))
+    ]
 
 
 def may_be_deaf(scenario: WorkerScenario) -> bool:

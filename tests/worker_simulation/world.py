@@ -55,6 +55,7 @@ from tests.worker_simulation.loop import (
     simulated,
 )
 from tests.worker_simulation.network import NetworkFaults
+from tests.worker_simulation.partitions import PartitionState
 from tests.worker_simulation.scenario import (
     Event,
     Fault,
@@ -244,7 +245,8 @@ class World:
         times = sorted(self._random.uniform(0.0, seconds) for _ in records)
         sent = 0
         while sent < len(records):
-            await asyncio.sleep(max(0.0, began + times[sent] - self.loop.time()))
+            due = times[min(sent, len(times) - 1)]
+            await asyncio.sleep(max(0.0, began + due - self.loop.time()))
             if self.loop.time() < self._sent_again_at:
                 await asyncio.sleep(_SOON_SECONDS + self._sent_again_at - self.loop.time())
                 continue
@@ -494,11 +496,13 @@ class World:
             self._create_reports()
             self.cluster.partition((self._topics.reports, 0)).is_created_again = True
             return
-        if event.fault is Fault.POWER:
-            self._keep(event)
-            return
-        if event.fault is Fault.DEAF:
-            self._deafen(event)
+        others = {
+            Fault.POWER: self._keep,
+            Fault.RAW: self._keep_raw,
+            Fault.DEAF: self._deafen,
+        }
+        if event.fault in others:
+            others[event.fault](event)
             return
         alive = [each for each in self.workers if not each.stopped]
         if not alive:
@@ -662,6 +666,39 @@ class World:
         self._ends_until = self._sent_again_at + _ENDS_SECONDS
         self._send(self._chains, rng.choice([0.0, 3.0]))
         self._go_away(away)
+
+    def _keep_raw(self, event: Event) -> None:
+        """Note what the brokers have of a raw partition, and let them lose the rest later."""
+        number = int(event.which * self.scenario.born)
+        partition = self.cluster.partition((self._topics.raw, number))
+        kept, losses = partition.kept(), len(partition.lost_from)
+
+        def strike() -> None:
+            if partition.end > kept.end and losses == len(partition.lost_from):
+                self._lose_raw(number, kept, event)
+
+        self._end_in(event.seconds, strike)
+
+    def _lose_raw(self, number: int, kept: PartitionState, event: Event) -> None:
+        """Produce other records instead of lost ones: some of these again, and those to come."""
+        rng = random.Random(f"{self.scenario.seed} {event.at}")
+        partition = self.cluster.partition((self._topics.raw, number))
+        chain, records = next(each for each in self._chains if each.chain.partition == number)
+        lost = [each for each in records if kept.end <= each.offset < partition.end]
+        self.tell(f"FAULT {event.fault}: {number}, {[each.offset for each in lost]}")
+        self._faults[event.fault] += 1
+        partition.put_back(kept)
+        again = [each for each in lost if rng.random() < rng.choice([0.0, 0.5, 1.0])]
+        following = [each for each in records if each.offset > lost[-1].offset]
+        documents = [each.document for each in again + following] or [lost[-1].document]
+        del records[bisect_left(records, kept.end, key=attrgetter("offset")) :]
+        for offset, document in enumerate(documents, kept.end):
+            text = f"a{number}-{offset} after loss {len(partition.lost_from)}"
+            if document is not None:
+                self._documents[text] = document
+            records.append(raw_document(offset, text, document))
+        self.judge.lost(chain, lost, [each for each in records if each.offset >= kept.end])
+        self._send([RawChain(chain, records)], rng.choice([0.0, 3.0]))
 
     def _slow_stores(self, event: Event, worker: Worker) -> None:
         worker.place.slow_until = self.loop.time() + 4 * event.seconds
