@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from itertools import takewhile
 from operator import attrgetter
@@ -21,6 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simhash_core.document_columns import DELETE, DocumentColumns, joined_columns
+from simhash_core.documents import SourcePosition
+from simhash_core.log.columns import PacketRows
 from simhash_core.log.records import (
     BUNDLE_DOCUMENTS_LIMIT,
     NO_OFFSET,
@@ -163,6 +165,10 @@ class DecidedPacket:
 
 _row = attrgetter("row")
 _NO_END: Final = np.iinfo(np.int64).max
+CHAIN_END: Final = 1 << 62
+"""The last raw offset of the packet that ends a chain, minus the first one of the next chain. No
+packet can continue a chain after it."""
+_CHAIN_END_ID: Final = "firstseen: end of a chain"
 _NO_TIMES: Final = np.zeros(0, dtype=np.int64)
 _FIRST_MS: Final = np.iinfo(np.int64).min
 _LAST_MS: Final = np.iinfo(np.int64).max
@@ -192,11 +198,15 @@ class ShardStream(Generic[Record]):
         self._unsent: deque[RawBatch[Record]] = deque()
         self._decided: dict[int, DecidedPacket] = {}
         self._gone_before = 0
+        self._compares = False
+        self._reads_again = True  # records that are in the log, perhaps
         self._unchecked: deque[RawBatch[Record]] = deque()
         # The raw offset at which records differ from those in the log; no record from there on is
         # sent or output.
         self.differs_at: int = _NO_END
-        self._is_last = False
+        self._next_chain: int | None = None  # its first raw offset
+        self._end_columns: DocumentColumns | None = None
+        self._has_end = False
         self._sent: int | None = None
         self._number = 0
         self._first_number = 0
@@ -224,22 +234,23 @@ class ShardStream(Generic[Record]):
     def restart(self) -> None:
         """Forget everything read from the log, which will be read again; keep raw records."""
         self.head = NO_OFFSET
+        self._has_end = False
         self._decided.clear()
         self._removed.clear()
         self._note_output()
         self.send_again()
 
-    def add(self, batch: RawBatch[Record], *, may_differ: bool = False) -> None:
+    def add(self, batch: RawBatch[Record], *, compares: bool = False) -> None:
         """Add the next records.
 
-        ``may_differ``: another leader of the partition wrote them than the last one that is
-        committed. So brokers may have lost records that are in the log, and these may be others
-        with their offsets.
+        ``compares``: find out whether those that are in the log already are the same. Brokers may
+        have lost these, and others may have their offsets.
         """
         self._batches.append(batch)
         if not self.differs:
             self._unsent.append(batch)
-        if may_differ:
+        self._compares = compares
+        if compares and self._reads_again:
             self._unchecked.append(batch)
         self.waiting += len(batch.records)
         self.waiting_bytes += batch.size
@@ -260,18 +271,23 @@ class ShardStream(Generic[Record]):
     # ---- records that brokers have lost
 
     def _check(self, replica: Replica) -> None:
-        """Compare documents that another leader wrote with those in the log at their offsets."""
+        """Compare records that were read again with those in the log at their offsets.
+
+        Their times may differ: a lost record that is sent again, and gets its former offset, is the
+        same document.
+        """
         if not self._unchecked:
             return
-        in_log_to = self._expected_head(replica)
+        packets = [each.packet for each in self._decided.values()]
+        packets += replica.undecided.packets_of(self.chain, self.head)
+        in_log_to = max([self.head, *(p.last for p in packets if p.last < CHAIN_END)])
         if self._unchecked[0].offsets[0] <= in_log_to:
-            packets = [each.packet for each in self._decided.values()]
-            packets += replica.undecided.packets_of(self.chain, self.head)
             logged = _documents_of(each.columns for each in packets)
             read = _documents_of(each.columns for each in self._unchecked)
             again = (o for each in self._unchecked for o in each.offsets if o <= in_log_to)
             differing = (o for o in again if read.get(o) != logged.get(o))
-            self.differs_at = min(differing, default=self.differs_at)
+            self.differs_at = min([self.differs_at, *differing])
+        self._reads_again = self._unchecked[-1].last < in_log_to
         self._unchecked.clear()
         if self.differs:
             self._unsent.clear()
@@ -281,17 +297,43 @@ class ShardStream(Generic[Record]):
     def differs(self) -> bool:
         return self.differs_at != _NO_END
 
-    def end_chain(self) -> None:
-        """Expect no more raw records; those in the log that were not added are lost.
+    def end_chain(self, next_chain: int, words: int) -> None:
+        """Append a packet that ends the chain, because all raw records of it were added.
 
-        Their entries stay, as with ``gone_before``.
+        The next chain begins at the raw offset ``next_chain``. Records in the log that were not
+        added are lost. Their entries stay, as with ``gone_before``. The end is in the log, so that
+        a former owner that stood still cannot add to the chain any more. ``words`` are those of a
+        fingerprint.
         """
-        self._is_last = True
+        if self._next_chain is None:
+            self._next_chain = next_chain
+        if self._end_columns is None:
+            rows = PacketRows(words)
+            rows.add_delete(SourcePosition(self.chain.topic, 0, 0), _CHAIN_END_ID, 0)
+            self._end_columns = rows.columns()
+        self._news.to_send.add(self.chain.partition)
+        self._note_output()
+
+    def _end(self, sent: int) -> Packet | None:
+        """Return the packet that ends the chain, if everything else was sent."""
+        if self._end_columns is None or self._has_end or sent >= CHAIN_END:
+            return None
+        assert self._next_chain is not None
+        offsets = np.array([sent + 1], dtype=np.int64)
+        columns = replace(self._end_columns, offsets=offsets)
+        return self._packet(columns, CHAIN_END + self._next_chain)
+
+    def _note_end(self, last: int) -> None:
+        """Note that the end of the chain is in the log; perhaps another owner has written it."""
+        self._has_end = True
+        if self._next_chain is None:
+            self._next_chain = self.differs_at = last - CHAIN_END
         self._note_output()
 
     def has_ended(self, in_log_to: int) -> bool:
-        """Whether all is committed since ``end_chain``."""
-        if not self._is_last or in_log_to > self.head or self.next <= self.head:
+        """Whether the chain has its end, and all of it is committed."""
+        has_all = self._end_columns is not None and self._has_end and in_log_to <= self.head
+        if not has_all or self.next <= self.head:
             return False
         return not self._batches or self._next_offset() >= self.differs_at
 
@@ -369,9 +411,10 @@ class ShardStream(Generic[Record]):
             if not documents or size <= 0:
                 break
         if not parts:
-            if documents:
-                self._unsent.clear()
-            return None
+            if not documents:
+                return None
+            self._unsent.clear()
+            return self._end(sent)
         return self._packet(joined_columns(parts), last)
 
     def _skip_sent(self, replica: Replica) -> int:
@@ -403,7 +446,15 @@ class ShardStream(Generic[Record]):
         self._note_output()  # records that could have been in it no longer wait
 
     def decided(self, decided: DecidedPacket) -> None:
-        self.head = decided.packet.last
+        packet = decided.packet
+        if packet.last >= CHAIN_END:
+            self._note_end(packet.last)
+            return
+        if self._compares and packet.sender.worker != self._worker:
+            # A former owner that stood still may have read records that are lost.
+            self._unchecked = self._batches.copy()
+            self._news.to_send.add(self.chain.partition)
+        self.head = packet.last
         self._note_output()
         if decided.packet.last >= self.next:
             self._decided[decided.log_offset] = decided
@@ -420,6 +471,9 @@ class ShardStream(Generic[Record]):
             decided.remove(sequence)
 
     def heads_known(self, head: int) -> None:
+        if head >= CHAIN_END:
+            self._note_end(head)
+            return
         self.head = max(self.head, head)
         self._note_output()
 
@@ -471,7 +525,7 @@ class ShardStream(Generic[Record]):
         """Yield the last of the raw offsets in the log whose records no longer exist."""
         if in_log_to <= self.head:  # otherwise an undecided packet may have entries
             yield self._gone_before - 1, None
-            if self._is_last:
+            if self._has_end and self._end_columns is not None:
                 yield self.head, None
 
     def _verdict(

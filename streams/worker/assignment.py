@@ -439,7 +439,7 @@ class Assignment:
         stored = store.progress()
         if stored is not None and stored.progress.chain.is_of(chain.topic_id):
             before = stored.progress
-            if restart_at is not None and restart_at.next < before.next:
+            if restart_at is not None and restart_at.next <= before.next:
                 after = before.chain.after_loss()
                 first = restart_at.next
                 return Progress(after, first, before.position, before.control, before.clock), True

@@ -117,6 +117,7 @@ class Intake:
         self._wake = wake
         participant = context.participant
         self.alignment = Alignment(participant.nearness.window, participant.worker, context.shards)
+        self._words = participant.nearness.scheme.words
         self._idle_seconds = settings.intake.idle_ms / 1000
         self._merge = TimestampMerge(self._idle_seconds)
         self._pace = BatchPace(time.monotonic)
@@ -296,8 +297,8 @@ class Intake:
                 self._note_lost(shard, stream.differs_at)
             if shard.lost_from is None:
                 continue
-            if stream.differs or stream.read_to + 1 >= shard.queue.next:
-                stream.end_chain()
+            if stream.read_to + 1 >= min(shard.queue.next, stream.differs_at):
+                stream.end_chain(shard.lost_from, self._words)
             if stream.has_ended(in_log_to(stream)):
                 restarts[shard] = shard.lost_from
         return restarts

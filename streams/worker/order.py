@@ -164,8 +164,7 @@ class BundleSender:
         for partition, batch in batches:
             shard = shards[partition]
             if shard.is_open and shard.owned is not None:  # the shard may be closed now
-                may_differ = shard.reads_as_before and shard.epochs.has_changed(batch.last)
-                shard.owned.stream.add(batch, may_differ=may_differ)
+                shard.owned.stream.add(batch, compares=shard.reads_as_before)
                 self._waiting += len(batch.columns)
                 self._intake.taken_in(len(batch.records), batch.size)
         latest_ms = max((run.messages[-1].timestamp()[1] for run in records), default=0)

@@ -113,10 +113,6 @@ class LeaderEpochs:
         """Return the epoch of the last record before an offset, or else the earliest one known."""
         return self._epochs[max(0, bisect_left(self._first, offset) - 1)]
 
-    def has_changed(self, offset: int) -> bool:
-        """Return whether a record has another epoch than the first one, if that is known."""
-        return NO_EPOCH < self._epochs[0] < self.before(offset + 1)
-
 
 def epoch_of(message: Message) -> int:
     epoch = message.leader_epoch()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from simhash_core import documents
 from simhash_core.document_columns import DELETE, DocumentColumns
@@ -28,7 +28,7 @@ from simhash_core.log.records import (
     Query,
     Removal,
 )
-from simhash_core.log.shard_stream import Deleted, NoVerdict, Output, Ready
+from simhash_core.log.shard_stream import CHAIN_END, Deleted, NoVerdict, Output, Ready
 from simhash_core.verdicts import Answer, Match
 from tests.simulation.broker import RawPartition, RawRecord
 from tests.simulation.documents import SimulatedDocument, print_of
@@ -45,6 +45,9 @@ class _Sent(NamedTuple):
 
     offset: int
     last: int
+
+
+_END_OF_CHAIN: Final = SimulatedDocument("", 0, None, 0, b"", b"", is_delete=True)
 
 
 def first_chain(chain: Chain) -> Chain:
@@ -136,6 +139,8 @@ class Judge:
     def _document(self, offset: int, packet: Packet, row: int) -> SimulatedDocument:
         """Return the document of a row; after a loss, several may have had its raw offset."""
         raw_offset = int(packet.columns.offsets[row])
+        if packet.last >= CHAIN_END:
+            return _END_OF_CHAIN
         chain = first_chain(packet.chain)
         found = [each for each in self._documents.get((chain, raw_offset), ()) if each is not None]
         if len(found) > 1:

@@ -41,7 +41,7 @@ from streams.worker.look_up import LogLookUp
 from streams.worker.order import BundleSender
 from streams.worker.outputs import OutputBatch
 from streams.worker.pipeline import Pipeline, Wake
-from streams.worker.shard import LeaderEpochs, Shard
+from streams.worker.shard import Shard
 from streams.worker.standbys import StandbyStores
 from tests.simulation.mutant import Tried, many_records, mutants
 from tests.simulation.mutants_of_versions import forgotten_version
@@ -739,7 +739,7 @@ MUTANTS: Final = mutants(
             by(Chain, "after_loss", lambda chain: chain), _RAW_LOSSES
         ),
         "records are not compared with those in the log": Tried(
-            always(LeaderEpochs, "has_changed", False), _RAW_LOSSES
+            always(Assignment, "_reads_as_before", False), _RAW_LOSSES
         ),
         "a chain ends before the lost records in it are committed": Tried(
             by(ShardStream, "has_ended", lambda stream, _: stream._is_last), _RAW_LOSSES
