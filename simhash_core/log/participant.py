@@ -575,10 +575,13 @@ class Participant(Generic[Record]):
         news = self.held.news.to_commit
         for shard in self._in_session(self.shards if positions else news):
             stream = shard.stream
+            if stream.is_over:
+                yield None
+                continue
             ready = stream.ready(limit, self.replica.expired, self.in_log_to(stream))
-            progress = stream.progress(ready.next, self.replica)
+            progress = stream.progress(ready, self.replica)
             has_moved = positions and (unchanged or progress != stream.committed)
-            has_output = ready.next > stream.next or bool(ready.removed)
+            has_output = ready.next > stream.next or bool(ready.removed) or ready.ends_chain
             if not has_output and self.caught_up:
                 news.discard(shard.partition)
             is_ready = has_output or has_moved
@@ -593,7 +596,8 @@ class Participant(Generic[Record]):
 
     def committed(self, ready: ShardReady[Record]) -> None:
         shard = self.shards.get(ready.partition)
-        if shard is None or shard.stream.chain != ready.progress.chain:
+        ends = ready.ready.ends_chain
+        if shard is None or not (ends or shard.stream.chain == ready.progress.chain):
             raise ProtocolError(f"shard {ready.partition} was dropped during its commit")
         shard.commit(ready.ready, ready.progress)
 

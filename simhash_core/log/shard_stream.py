@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
-from itertools import takewhile
+from itertools import product, takewhile
 from operator import attrgetter
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -101,6 +101,7 @@ class Ready(NamedTuple, Generic[Record]):
     expired_before: int = 0  # entries before this sequence number may be forgotten
     # Raw offsets before ``next`` with a verdict, whose records are gone: they have no output.
     absent: Sequence[int] = ()
+    ends_chain: bool = False  # nothing follows in this chain
 
 
 class StreamNews:
@@ -166,8 +167,7 @@ class DecidedPacket:
 _row = attrgetter("row")
 _NO_END: Final = np.iinfo(np.int64).max
 CHAIN_END: Final = 1 << 62
-"""The last raw offset of the packet that ends a chain, minus the first one of the next chain. No
-packet can continue a chain after it."""
+"""The last raw offset of the packet that ends a chain, so that no packet can continue it."""
 _CHAIN_END_ID: Final = "firstseen: end of a chain"
 _NO_TIMES: Final = np.zeros(0, dtype=np.int64)
 _FIRST_MS: Final = np.iinfo(np.int64).min
@@ -200,13 +200,12 @@ class ShardStream(Generic[Record]):
         self._gone_before = 0
         self._compares = False
         self._reads_again = True  # records that are in the log, perhaps
-        self._unchecked: deque[RawBatch[Record]] = deque()
-        # The raw offset at which records differ from those in the log; no record from there on is
-        # sent or output.
-        self.differs_at: int = _NO_END
+        self._uncompared: deque[RawBatch[Record]] = deque()  # with undecided packets
+        self.differs_at: int = _NO_END  # the raw offset at which records differ from the log
         self._next_chain: int | None = None  # its first raw offset
         self._end_columns: DocumentColumns | None = None
-        self._has_end = False
+        self.has_end = False  # in the log
+        self.is_over = False  # the progress of the next chain is committed
         self._sent: int | None = None
         self._number = 0
         self._first_number = 0
@@ -220,7 +219,7 @@ class ShardStream(Generic[Record]):
         if not self._batches:
             return False
         offset = self._next_offset()
-        if offset >= self._usable_before():
+        if offset >= self.usable_before:
             return False
         if offset <= self.head:
             return True
@@ -234,7 +233,7 @@ class ShardStream(Generic[Record]):
     def restart(self) -> None:
         """Forget everything read from the log, which will be read again; keep raw records."""
         self.head = NO_OFFSET
-        self._has_end = False
+        self.has_end = False
         self._decided.clear()
         self._removed.clear()
         self._note_output()
@@ -250,8 +249,10 @@ class ShardStream(Generic[Record]):
         if not self.differs:
             self._unsent.append(batch)
         self._compares = compares
+        if compares and batch.offsets[0] <= self.head:
+            self._compare([each.packet for each in self._decided.values()], [batch])
         if compares and self._reads_again:
-            self._unchecked.append(batch)
+            self._uncompared.append(batch)
         self.waiting += len(batch.records)
         self.waiting_bytes += batch.size
         self._note_output()  # of records that are no documents
@@ -270,76 +271,61 @@ class ShardStream(Generic[Record]):
 
     # ---- records that brokers have lost
 
-    def _check(self, replica: Replica) -> None:
-        """Compare records that were read again with those in the log at their offsets.
+    def _compare(self, packets: Iterable[Packet], batches: Iterable[RawBatch[Record]]) -> None:
+        """Compare raw records with those that are in the log at their offsets.
 
         Their times may differ: a lost record that is sent again, and gets its former offset, is the
         same document.
         """
-        if not self._unchecked:
-            return
-        packets = [each.packet for each in self._decided.values()]
-        packets += replica.undecided.packets_of(self.chain, self.head)
-        in_log_to = max([self.head, *(p.last for p in packets if p.last < CHAIN_END)])
-        if self._unchecked[0].offsets[0] <= in_log_to:
-            logged = _documents_of(each.columns for each in packets)
-            read = _documents_of(each.columns for each in self._unchecked)
-            again = (o for each in self._unchecked for o in each.offsets if o <= in_log_to)
-            differing = (o for o in again if read.get(o) != logged.get(o))
+        for packet, batch in product(packets, batches):
+            if packet.last >= CHAIN_END or batch.offsets[0] > packet.last:
+                continue
+            read, logged = _documents_of(batch.columns), _documents_of(packet.columns)
+            covered = (each for each in batch.offsets if packet.previous < each <= packet.last)
+            differing = (each for each in covered if read.get(each) != logged.get(each))
             self.differs_at = min([self.differs_at, *differing])
-        self._reads_again = self._unchecked[-1].last < in_log_to
-        self._unchecked.clear()
         if self.differs:
             self._unsent.clear()
-        self._note_output()
+
+    def _compare_undecided(self, replica: Replica) -> None:
+        """Do this before later records are sent, which would be those of another chain."""
+        if self._uncompared:
+            self._compare(replica.undecided.packets_of(self.chain, self.head), self._uncompared)
+            self._reads_again = self._uncompared[-1].last < self._expected_head(replica)
+            self._uncompared.clear()
 
     @property
     def differs(self) -> bool:
         return self.differs_at != _NO_END
 
+    @property
+    def usable_before(self) -> int:
+        """The raw offset from which on raw records belong to the next chain."""
+        end = max(self.head + 1, self.next) if self.has_end else _NO_END
+        return min(self.differs_at, end)
+
     def end_chain(self, next_chain: int, words: int) -> None:
         """Append a packet that ends the chain, because all raw records of it were added.
 
-        The next chain begins at the raw offset ``next_chain``. Records in the log that were not
-        added are lost. Their entries stay, as with ``gone_before``. The end is in the log, so that
-        a former owner that stood still cannot add to the chain any more. ``words`` are those of a
-        fingerprint.
+        The commit of the last ones also begins the next chain at the raw offset ``next_chain``.
+        Records in the log that were not added are lost. Their entries stay, as with
+        ``gone_before``. The end is in the log, so that a former owner that stood still cannot add
+        to the chain any more. ``words`` are those of a fingerprint.
         """
-        if self._next_chain is None:
-            self._next_chain = next_chain
         if self._end_columns is None:
             rows = PacketRows(words)
             rows.add_delete(SourcePosition(self.chain.topic, 0, 0), _CHAIN_END_ID, 0)
             self._end_columns = rows.columns()
+            self._next_chain = next_chain
         self._news.to_send.add(self.chain.partition)
         self._note_output()
 
     def _end(self, sent: int) -> Packet | None:
         """Return the packet that ends the chain, if everything else was sent."""
-        if self._end_columns is None or self._has_end or sent >= CHAIN_END:
+        if self._end_columns is None or sent >= CHAIN_END:
             return None
-        assert self._next_chain is not None
         offsets = np.array([sent + 1], dtype=np.int64)
-        columns = replace(self._end_columns, offsets=offsets)
-        return self._packet(columns, CHAIN_END + self._next_chain)
-
-    def _note_end(self, last: int) -> None:
-        """Note that the end of the chain is in the log; perhaps another owner has written it."""
-        self._has_end = True
-        if self._next_chain is None:
-            self._next_chain = self.differs_at = last - CHAIN_END
-        self._note_output()
-
-    def has_ended(self, in_log_to: int) -> bool:
-        """Whether the chain has its end, and all of it is committed."""
-        has_all = self._end_columns is not None and self._has_end and in_log_to <= self.head
-        if not has_all or self.next <= self.head:
-            return False
-        return not self._batches or self._next_offset() >= self.differs_at
-
-    def _usable_before(self) -> int:
-        unchecked = self._unchecked[0].offsets[0] if self._unchecked else _NO_END
-        return min(self.differs_at, unchecked)
+        return self._packet(replace(self._end_columns, offsets=offsets), CHAIN_END)
 
     def _next_offset(self) -> int:
         batch = self._batches[0]
@@ -391,7 +377,10 @@ class ShardStream(Generic[Record]):
         that is later than ``until_ms`` on, and no more batches once they have ``size`` bytes. If
         its ``previous`` is a wrong guess, only the append is wasted.
         """
-        self._check(replica)
+        self._compare_undecided(replica)
+        if self.has_end:
+            self._unsent.clear()
+            return None
         sent = last = self._skip_sent(replica)
         if until_ms is not None and len(times := self.unsent_times(replica)):
             documents = min(documents, int(np.searchsorted(times, until_ms, "right")))
@@ -448,12 +437,12 @@ class ShardStream(Generic[Record]):
     def decided(self, decided: DecidedPacket) -> None:
         packet = decided.packet
         if packet.last >= CHAIN_END:
-            self._note_end(packet.last)
+            self.has_end = True
+            self._note_output()
             return
-        if self._compares and packet.sender.worker != self._worker:
-            # A former owner that stood still may have read records that are lost.
-            self._unchecked = self._batches.copy()
-            self._news.to_send.add(self.chain.partition)
+        if self._compares and (self._reads_again or packet.sender.worker != self._worker):
+            # It may be of a former owner that stood still, and has read records that are lost.
+            self._compare([packet], self._batches)
         self.head = packet.last
         self._note_output()
         if decided.packet.last >= self.next:
@@ -472,7 +461,8 @@ class ShardStream(Generic[Record]):
 
     def heads_known(self, head: int) -> None:
         if head >= CHAIN_END:
-            self._note_end(head)
+            self.has_end = True
+            self._note_output()
             return
         self.head = max(self.head, head)
         self._note_output()
@@ -496,7 +486,8 @@ class ShardStream(Generic[Record]):
                 break
             outputs.append(output)
             end = offset + 1
-        return self._ready(outputs, end, expired_before)
+        has_all = self.has_end and self._next_chain is not None and in_log_to <= self.head
+        return self._ready(outputs, end, expired_before, ends=has_all and end > self.head)
 
     def _outputs(self, in_log_to: int) -> Iterator[tuple[int, Output[Record] | None]]:
         """Yield raw offsets with their outputs; None: nothing was read up to this offset."""
@@ -506,12 +497,11 @@ class ShardStream(Generic[Record]):
         """Yield what was read and is not output yet, even without a verdict."""
         decided = iter(self._decided.values())
         current = next(decided, None)
-        usable_before = self._usable_before()
         for batch in self._batches:
             for offset, record in zip(batch.offsets, batch.records, strict=True):
                 if offset < self.next:
                     continue
-                if offset >= usable_before:
+                if offset >= self.usable_before:
                     yield from self._lost(in_log_to)
                     return
                 while current is not None and current.packet.last < offset:
@@ -525,7 +515,7 @@ class ShardStream(Generic[Record]):
         """Yield the last of the raw offsets in the log whose records no longer exist."""
         if in_log_to <= self.head:  # otherwise an undecided packet may have entries
             yield self._gone_before - 1, None
-            if self._has_end and self._end_columns is not None:
+            if self.has_end and self._next_chain is not None:
                 yield self.head, None
 
     def _verdict(
@@ -552,7 +542,9 @@ class ShardStream(Generic[Record]):
         """Return whether a delete is output: what it removes was unique, or may have been."""
         return removing or self._expires
 
-    def _ready(self, outputs: list[Output[Record]], end: int, expired_before: int) -> Ready[Record]:
+    def _ready(
+        self, outputs: list[Output[Record]], end: int, expired_before: int, *, ends: bool
+    ) -> Ready[Record]:
         entries = []
         for each in self._decided.values():
             if each.packet.previous + 1 >= end:
@@ -561,7 +553,7 @@ class ShardStream(Generic[Record]):
             if len(rows) and each.log_offset >= log_offset_of(expired_before):
                 entries.append(NewEntries(each.log_offset, each.packet, rows))
         absent = self._absent(outputs, end)
-        return Ready(outputs, entries, end, list(self._removed), expired_before, absent)
+        return Ready(outputs, entries, end, list(self._removed), expired_before, absent, ends)
 
     def _absent(self, outputs: Iterable[Output[Record]], end: int) -> list[int]:
         """Return raw offsets that are in the log, but were not there to be read again.
@@ -585,6 +577,9 @@ class ShardStream(Generic[Record]):
         for sequence in removed:
             self._removed.pop(sequence, None)
         self.committed = progress
+        if progress.chain != self.chain:
+            self.is_over = True
+            return
         self.next = progress.next
         committed = takewhile(lambda each: each.packet.last < self.next, self._decided.values())
         for log_offset in [each.log_offset for each in committed]:
@@ -597,8 +592,16 @@ class ShardStream(Generic[Record]):
         while self._unsent and self._unsent[0].last < self.next:
             self._unsent.popleft()
 
-    def progress(self, next_offset: int, replica: Replica) -> Progress:
-        """Return the progress to commit once everything before ``next_offset`` is output."""
+    def progress(self, ready: Ready[Record], replica: Replica) -> Progress:
+        """Return the progress to commit with ``ready``, which begins the next chain at the end."""
+        progress = self._progress(ready.next, replica)
+        if not ready.ends_chain:
+            return progress
+        assert self._next_chain is not None
+        chain = self.chain.after_loss()
+        return msgspec.structs.replace(progress, chain=chain, next=self._next_chain)
+
+    def _progress(self, next_offset: int, replica: Replica) -> Progress:
         position = self._position(next_offset, replica)
         if not self._is_after_committed(position):
             # While the log is read again, for another shard or from a control record on, the
@@ -624,11 +627,10 @@ class ShardStream(Generic[Record]):
         return next(waiting, None)
 
 
-def _documents_of(parts: Iterable[DocumentColumns]) -> dict[int, tuple[bytes, str]]:
+def _documents_of(columns: DocumentColumns) -> dict[int, tuple[bytes, str]]:
     """Return the digests and ids of documents by raw offset."""
     return {
         offset: (columns.digest(row), columns.document_id(row))
-        for columns in parts
         for row, offset in enumerate(columns.offsets.tolist())
     }
 

@@ -115,14 +115,19 @@ class Changelog:
         return f"{self.topic}/{self.partition}"
 
     def read(
-        self, start: int, report: Report, lacks: Callable[[], str] = str
+        self,
+        start: int,
+        report: Report,
+        lacks: Callable[[], str] = str,
+        *,
+        waits: bool = False,
     ) -> Iterator[LoggedBatch]:
         """Yield committed records from ``start`` to the end, as it is when reading begins.
 
         Reading continues while ``lacks`` returns what is missing (not ""), because a committed
         transaction may not be readable in all partitions yet. It does not wait for open
-        transactions of others. With ``may_be_cut``, the missing part may have been overwritten, so
-        reading stops a few seconds after the end.
+        transactions of others, unless ``waits`` says so. With ``may_be_cut``, the missing part may
+        have been overwritten, so reading stops a few seconds after the end.
 
         Raises ``ChangelogLostError`` if the log ends before ``start``; ``RecoveryError`` if the log
         begins after ``start``, stays incomplete or cannot be read; ``UnansweredError`` if the
@@ -132,6 +137,7 @@ class Changelog:
             low, high = self._ends_with(consumer, start)
             self._check_start(start, low)
             first = max(start, low)
+            high = self._end_of_all() if waits else high
             report(max(0, high - first))
             consumer.assign([TopicPartition(self.topic, self.partition, first)])
             yield from self._to_end(consumer, high, report, lacks)

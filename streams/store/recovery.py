@@ -20,7 +20,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from secrets import token_bytes
@@ -174,15 +174,24 @@ def catch_up(
             return ""
         return f"its progress is raw offset {reached}, the group's is {committed_next}"
 
-    read = 0
+    def load(batches: Iterable[LoggedBatch]) -> int:
+        nonlocal last
+        read = 0
+        for batch in batches:
+            decoded = batch.decoded()
+            load_batch(store, batch, decoded, identity)
+            if decoded.progress:
+                last = decoded.progress[-1].lineage
+            read += sum(offset >= start for offset in batch.offsets)
+        return read
+
     # The last progress record is read again, unless a later one has replaced it.
     first = start if log.may_be_cut else max(0, start - 1)
-    for batch in log.read(first, report, lacks):
-        decoded = batch.decoded()
-        load_batch(store, batch, decoded, identity)
-        if decoded.progress:
-            last = decoded.progress[-1].lineage
-        read += sum(offset >= start for offset in batch.offsets)
+    read = load(log.read(first, report, lacks))
+    stored = store.progress()
+    if not log.may_be_cut and stored is not None and stored.progress.next > committed_next:
+        # The last commit may have begun another chain at an earlier offset, and not be readable.
+        read += load(log.read(store.changelog_offset, report, waits=True))
     if missing := lacks():
         logger.warning(
             "the changelog %s lacks the last progress of the group: %s. The shard starts from the "

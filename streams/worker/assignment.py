@@ -19,7 +19,6 @@ from collections.abc import (
     Collection,
     Coroutine,
     Iterable,
-    Mapping,
     Sequence,
 )
 from typing import Any, Final, NamedTuple
@@ -153,15 +152,12 @@ class Assignment:
         if shards:
             self._start(self._open(shards))
 
-    def _assign(
-        self, partition: int, acquisition: Acquisition, restart_at: GroupOffset | None = None
-    ) -> Shard:
+    def _assign(self, partition: int, acquisition: Acquisition) -> Shard:
         known = self.shards.get(partition)
         if known is not None:  # the group assigns the partition again without a revocation
             self.close_shard(known, "its partition is assigned again")
         self._number += 1
-        shard = Shard(partition, self._number, acquisition, restart_at)
-        self.shards[partition] = shard
+        shard = self.shards[partition] = Shard(partition, self._number, acquisition)
         return shard
 
     def revoked(self, partitions: Iterable[int]) -> Awaitable[None]:
@@ -195,18 +191,6 @@ class Assignment:
         self._unknown += 1
         if not self.is_stopped:
             self._assigned(partitions, self._acquisitions.reopened)
-
-    def restart(self, restarts: Mapping[Shard, int]) -> None:
-        """Open shards again whose brokers lost records, and begin a new chain at an offset."""
-        opened = []
-        for shard, offset in restarts.items():
-            self.close_shard(shard, f"the brokers lost records from offset {offset} on")
-            if not self.is_stopped:
-                start = GroupOffset(offset, shard.epochs.before(offset))
-                opened.append(self._assign(shard.partition, self._acquisitions.reopened(), start))
-        self._note()
-        if opened:
-            self._start(self._open(opened))
 
     # ---- closing
 
@@ -357,7 +341,7 @@ class Assignment:
                 self._start(self._close_store(shard))
         if shard.is_filled:
             assert shard.progress is not None
-            if shard.restart_at is None and shard.progress.next == committed.next:
+            if shard.progress.next == committed.next:
                 shard.epochs = LeaderEpochs(committed)
             self._note_offset_set_back(shard, committed.next)
             shard.acquisition.ended(AcquisitionPhase.OPENING)
@@ -390,7 +374,7 @@ class Assignment:
                 return
             store = await self._standbys.level(chain, committed_next)
             if store is not None:
-                progress, must_commit = self._progress(store, chain, cluster, shard.restart_at)
+                progress, must_commit = self._progress(store, chain, cluster)
                 if not must_commit:
                     shard.progress, shard.standby, shard.is_filled = progress, store, True
                     shard.reads_as_before = self._reads_as_before(store)
@@ -400,7 +384,7 @@ class Assignment:
             shard.store = store = await asyncio.to_thread(
                 self._stores.open, shard.partition, committed_next, shard.interrupted
             )
-        shard.progress, shard.is_new = self._progress(store, chain, cluster, shard.restart_at)
+        shard.progress, shard.is_new = self._progress(store, chain, cluster)
         shard.reads_as_before = self._reads_as_before(store)
         index = self._participant.index
         shard.slot = index.open_slot(visible=False)
@@ -423,29 +407,19 @@ class Assignment:
             await asyncio.to_thread(store.close)
 
     def _progress(
-        self,
-        store: ShardStore,
-        chain: Chain,
-        cluster: _Cluster,
-        restart_at: GroupOffset | None,
+        self, store: ShardStore, chain: Chain, cluster: _Cluster
     ) -> tuple[Progress, bool]:
         """Return where a shard continues, and whether this must be committed first.
 
-        ``restart_at`` is that of the shard. It must be committed if the shard or its chain is new,
-        or if the last progress record of the changelog came too late: compaction may leave that
-        record alone. In shard 0 it must also be committed if the reading rules have changed,
-        because workers that start later compare theirs with it.
+        It must be committed if it is new, or if the last progress record of the changelog came too
+        late: compaction may leave that record alone. In shard 0 it must also be committed if the
+        reading rules have changed, because workers that start later compare theirs with it.
         """
         stored = store.progress()
         if stored is not None and stored.progress.chain.is_of(chain.topic_id):
-            before = stored.progress
-            if restart_at is not None and restart_at.next <= before.next:
-                after = before.chain.after_loss()
-                first = restart_at.next
-                return Progress(after, first, before.position, before.control, before.clock), True
             leads = chain.partition == LEADING_SHARD
             has_changed = leads and not self._reads_as_before(store)
-            return before, has_changed or store.progress_refused > 0
+            return stored.progress, has_changed or store.progress_refused > 0
         claim = cluster.claim
         if stored is not None:
             logger.warning(

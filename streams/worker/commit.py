@@ -324,7 +324,7 @@ class OutputCommits:
         for ready in all_ready:
             shard = self._shards.get(ready.partition)
             if shard is not None and shard.is_open and shard.store is not None:
-                _, (_, entries, _, removed, expired_before, _), _ = ready
+                _, (_, entries, _, removed, expired_before, *_), _ = ready
                 change = shard.store.change(entries, removed, expired_before)
                 yield _ShardCommit(shard, ready, change, self._beyond_lateness(entries))
 

@@ -15,13 +15,11 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from simhash_core.errors import ErrorReason, FirstseenError
-from simhash_core.log.shard_stream import ShardStream
 from streams.errors import BrokerUnavailableError
 from streams.kafka.clients import NO_EPOCH, GroupOffset
 from streams.kafka.raw_consumer import Fetched, RawRecords
 from streams.worker.alignment import LOOK_SECONDS, Alignment
 from streams.worker.context import WorkerContext
-from streams.worker.fingerprint import PendingRecord
 from streams.worker.shard import Shard, epoch_of
 from streams.worker.timestamp_merge import TimestampMerge
 
@@ -283,25 +281,24 @@ class Intake:
             first,
         )
 
-    def restarts(self, in_log_to: Callable[[ShardStream[PendingRecord]], int]) -> dict[Shard, int]:
-        """Return where to begin the new chains of shards that have committed all of the last one.
+    def end_chains(self) -> list[Shard]:
+        """End the chains of partitions that lost records; return shards of which that is committed.
 
-        ``in_log_to`` is that of ``Participant``.
+        Those go on with their next chain when they are opened again.
         """
-        restarts: dict[Shard, int] = {}
-        for shard in self._shards.values():
-            if shard.owned is None:
-                continue
+        shards = [each for each in self._shards.values() if each.owned is not None]
+        for shard in shards:
+            assert shard.owned is not None
             stream = shard.owned.stream
             if shard.lost_from is None and stream.differs:
                 self._note_lost(shard, stream.differs_at)
-            if shard.lost_from is None:
-                continue
-            if stream.read_to + 1 >= min(shard.queue.next, stream.differs_at):
+            elif shard.lost_from is None and stream.has_end and stream.read_to >= stream.head:
+                shard.lost_from = stream.usable_before  # a former owner has ended the chain
+                self._member.stop(shard.partition)
+            has_read_all = stream.read_to + 1 >= min(shard.queue.next, stream.usable_before)
+            if shard.lost_from is not None and has_read_all:
                 stream.end_chain(shard.lost_from, self._words)
-            if stream.has_ended(in_log_to(stream)):
-                restarts[shard] = shard.lost_from
-        return restarts
+        return [each for each in shards if each.owned is not None and each.owned.stream.is_over]
 
     # ---- records deleted before they were read
 

@@ -296,8 +296,8 @@ class Pipeline:
         """Update metrics and do periodic work; called every second."""
         with self._guarded("output"):
             self.intake.measure()
-            if restarts := self.intake.restarts(self.participant.in_log_to):
-                self.assignment.restart(restarts)
+            if ended := self.intake.end_chains():
+                self.assignment.reopen(ended, FirstseenError("its next chain begins"))
             if time.monotonic() >= self._stores_measured_next:
                 wait = max(_STORES_SECONDS, len(self.assignment.shards) / _STORES_A_SECOND)
                 self._stores_measured_next = time.monotonic() + wait

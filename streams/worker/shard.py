@@ -125,7 +125,6 @@ class Shard:
     Attributes:
         number: The number of the assignment, which rises; fetched records carry it.
         slot: The slot of its index entries, after filling and until ``owned`` has it.
-        restart_at: Where to begin a new chain, because brokers lost records from there on.
         epochs: The leaders that wrote its raw records, once the group's offset is known.
         reads_as_before: Whether the reading rules are those of its last commit.
         lost_from: The raw offset from which on brokers lost records that this worker had read.
@@ -140,16 +139,9 @@ class Shard:
         acquisition: How long each phase of its opening took.
     """
 
-    def __init__(
-        self,
-        partition: int,
-        number: int,
-        acquisition: Acquisition | None = None,
-        restart_at: GroupOffset | None = None,
-    ) -> None:
+    def __init__(self, partition: int, number: int, acquisition: Acquisition | None = None) -> None:
         self.partition = partition
-        self.restart_at = restart_at
-        self.epochs = LeaderEpochs(restart_at or GroupOffset(0))
+        self.epochs = LeaderEpochs(GroupOffset(0))
         self.reads_as_before = False
         self.lost_from: int | None = None
         self.number = number

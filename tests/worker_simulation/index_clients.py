@@ -284,9 +284,14 @@ class _Changelog(Changelog):
     """A changelog that is read with a simulated consumer."""
 
     def read(
-        self, start: int, report: Report, lacks: Callable[[], str] = str
+        self,
+        start: int,
+        report: Report,
+        lacks: Callable[[], str] = str,
+        *,
+        waits: bool = False,
     ) -> Iterator[LoggedBatch]:
-        for batch in super().read(start, report, lacks):
+        for batch in super().read(start, report, lacks, waits=waits):
             refuse_newer(batch.values, self.config["reads"])
             yield batch
 

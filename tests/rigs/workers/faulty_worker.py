@@ -93,13 +93,18 @@ def slow_recovery(text: str) -> None:
     slept: set[int] = set()
 
     def slowly(
-        self: Changelog, start: int, report: Report, lacks: Callable[[], str] = str
+        self: Changelog,
+        start: int,
+        report: Report,
+        lacks: Callable[[], str] = str,
+        *,
+        waits: bool = False,
     ) -> Iterator[LoggedBatch]:
         if not slept and threading.current_thread() is not threading.main_thread():
             slept.add(self.partition)
             logger.warning("%s: sleeping before it is read", self)
             time.sleep(seconds)
-        return read(self, start, report, lacks)
+        return read(self, start, report, lacks, waits=waits)
 
     Changelog.read = slowly  # type: ignore[method-assign]
 

@@ -392,7 +392,14 @@ class _ListedChangelog:
         self._records = records
         self._name = f"changelog/{partition}"
 
-    def read(self, start: int, _: Report, lacks: Callable[[], str]) -> Iterator[LoggedBatch]:
+    def read(
+        self,
+        start: int,
+        _: Report,
+        lacks: Callable[[], str] = str,
+        *,
+        waits: bool = False,  # noqa: ARG002 - every record can be read
+    ) -> Iterator[LoggedBatch]:
         for at, (key, value) in enumerate(self._records[start:], start):
             yield LoggedBatch([key], [value], [at], START_MS, self._name)
         assert not lacks(), f"{self._name} is behind the group: {lacks()}"

@@ -298,7 +298,7 @@ class Reading(RuleBasedStateMachine):
         for partition, shard in sorted(self.worker.shards.items()):
             stream = shard.stream
             out = stream.ready(limit, replica.expired, self.in_log_to(stream.chain))
-            progress = stream.progress(out.next, replica)
+            progress = stream.progress(out, replica)
             has_moved = positions and progress != stream.committed
             if shard.in_session and (out.next > stream.next or out.removed or has_moved):
                 ready.append(ShardReady(partition, out, progress))
