@@ -201,7 +201,7 @@ class ShardStream(Generic[Record]):
         self._compares = False
         self._reads_again = True  # records that are in the log, perhaps
         self._uncompared: deque[RawBatch[Record]] = deque()  # with undecided packets
-        self.differs_at: int = _NO_END  # the raw offset at which records differ from the log
+        self.differs_at: int = _NO_END  # the raw offset from which on records are of the next chain
         self._next_chain: int | None = None  # its first raw offset
         self._end_columns: DocumentColumns | None = None
         self.has_end = False  # in the log
@@ -219,7 +219,7 @@ class ShardStream(Generic[Record]):
         if not self._batches:
             return False
         offset = self._next_offset()
-        if offset >= self.usable_before:
+        if offset >= self.differs_at:
             return False
         if offset <= self.head:
             return True
@@ -298,11 +298,13 @@ class ShardStream(Generic[Record]):
     def differs(self) -> bool:
         return self.differs_at != _NO_END
 
-    @property
-    def usable_before(self) -> int:
-        """The raw offset from which on raw records belong to the next chain."""
-        end = max(self.head + 1, self.next) if self.has_end else _NO_END
-        return min(self.differs_at, end)
+    def cut(self) -> None:
+        """Leave later documents to the next chain, because the end of this one is in the log."""
+        later = (o for each in self._batches for o in each.columns.offsets.tolist())
+        self.differs_at = min(
+            [self.differs_at, self.read_to + 1, *(each for each in later if each > self.head)]
+        )
+        self._note_output()
 
     def end_chain(self, next_chain: int, words: int) -> None:
         """Append a packet that ends the chain, because all raw records of it were added.
@@ -486,8 +488,10 @@ class ShardStream(Generic[Record]):
                 break
             outputs.append(output)
             end = offset + 1
-        has_all = self.has_end and self._next_chain is not None and in_log_to <= self.head
-        return self._ready(outputs, end, expired_before, ends=has_all and end > self.head)
+        has_all = self.has_end and self._next_chain is not None and in_log_to <= self.head < end
+        left = (o for each in self._batches for o in each.offsets if end <= o < self.differs_at)
+        ends = has_all and next(left, None) is None
+        return self._ready(outputs, end, expired_before, ends=ends)
 
     def _outputs(self, in_log_to: int) -> Iterator[tuple[int, Output[Record] | None]]:
         """Yield raw offsets with their outputs; None: nothing was read up to this offset."""
@@ -501,7 +505,7 @@ class ShardStream(Generic[Record]):
             for offset, record in zip(batch.offsets, batch.records, strict=True):
                 if offset < self.next:
                     continue
-                if offset >= self.usable_before:
+                if offset >= self.differs_at:
                     yield from self._lost(in_log_to)
                     return
                 while current is not None and current.packet.last < offset:

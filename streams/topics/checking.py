@@ -440,8 +440,7 @@ def _election_notes(
     if names:
         yield (
             f"{_UNCLEAN} is true for {', '.join(names)}: brokers may elect a leader that lacks "
-            "acknowledged records. New raw records at the offsets of lost ones get no output, and "
-            "a log or changelog that lacks records stops the workers "
+            "acknowledged records. A log or changelog that lacks records stops the workers "
             f"({_change('TOPIC', _UNCLEAN, 'false')})"
         )
 

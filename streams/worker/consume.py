@@ -96,8 +96,8 @@ class TopicRecreatedError(FirstseenError):
         super().__init__(
             f"{topic}/{partition} was to be read from offset {wanted}, but offset {current} was "
             "returned: the topic was deleted and created again, or an unclean leader election "
-            f"lost its last records. Newer records below offset {wanted} get no output: send them "
-            "again once the partition has passed it"
+            "lost its last records, and the group's offset has no leader epoch. Newer records "
+            f"below offset {wanted} get no output: send them again once the partition has passed it"
         )
 
 
@@ -290,12 +290,11 @@ class Intake:
         for shard in shards:
             assert shard.owned is not None
             stream = shard.owned.stream
+            if stream.has_end and stream.read_to >= stream.head:
+                stream.cut()  # perhaps a former owner has ended the chain
             if shard.lost_from is None and stream.differs:
                 self._note_lost(shard, stream.differs_at)
-            elif shard.lost_from is None and stream.has_end and stream.read_to >= stream.head:
-                shard.lost_from = stream.usable_before  # a former owner has ended the chain
-                self._member.stop(shard.partition)
-            has_read_all = stream.read_to + 1 >= min(shard.queue.next, stream.usable_before)
+            has_read_all = stream.read_to + 1 >= min(shard.queue.next, stream.differs_at)
             if shard.lost_from is not None and has_read_all:
                 stream.end_chain(shard.lost_from, self._words)
         return [each for each in shards if each.owned is not None and each.owned.stream.is_over]
