@@ -27,6 +27,7 @@ from streams.kafka.producers import UNCHECKED
 from streams.kafka.raw_consumer import RawRecords
 from streams.settings.settings import Delivery
 from streams.store import changelog_codec, recovery
+from streams.store.changelog import Changelog
 from streams.store.changelog_codec import WRITER_BYTES
 from streams.store.lineage import Lineage
 from streams.store.recovery import ShardStores
@@ -48,6 +49,7 @@ from tests.simulation.mutants_of_versions import forgotten_version
 from tests.simulation.replacements import Function, always, by, constant, without, wrapped
 from tests.worker_simulation import host, world
 from tests.worker_simulation.assigning_coordinator import AssigningCoordinator
+from tests.worker_simulation.cluster import ClusterLimits
 from tests.worker_simulation.committers import BEGIN, SimulatedTransactions
 from tests.worker_simulation.group import NO_OFFSET, GroupCoordinator
 from tests.worker_simulation.index_clients import SimulatedIndexAdmin
@@ -121,6 +123,18 @@ RAW_RECORDS_LOST: Final = drawn(
     ]
 )
 """Brokers lose raw records, and workers are killed with some that are not committed."""
+
+RAW_RECORDS_LOST_AND_PAUSES: Final = drawn(
+    lambda rng: [
+        event
+        for at in (3.0, 8.0, 13.0)
+        for event in (
+            Event(at, Fault.RAW, rng.choice([0.05, 0.5, 2.0]), rng.random()),
+            Event(at + rng.uniform(-1.0, 1.0), Fault.PAUSE, 14.0, rng.random(), moment="append"),
+        )
+    ]
+)
+"""Brokers lose raw records, and workers that have read them stand still."""
 
 IDLE_MOVES: Final = drawn(
     lambda rng: [Event(at, Fault.STOP, 4.0, rng.random()) for at in (25.0, 45.0)]
@@ -411,6 +425,15 @@ def _completed_at_once(store: ShardStore, _limit: int = 0) -> None:
 
 def _without_seek(look_up: LogLookUp, _offset: int) -> None:
     look_up._session += 1
+
+
+def _ends_without_the_log(stream: ShardStream[Any], next_chain: int, _: int) -> None:
+    stream._next_chain, stream.has_end = next_chain, True
+    stream._note_output()
+
+
+def _slow_markers(scenario: WorkerScenario) -> ClusterLimits:
+    return replace(scenario.cluster, markers_seconds=3.0, slow_markers=0.5, assigns=False)
 
 
 def _with_the_last_epoch(
@@ -741,8 +764,14 @@ MUTANTS: Final = mutants(
         "records are not compared with those in the log": Tried(
             always(Assignment, "_reads_as_before", False), _RAW_LOSSES
         ),
-        "a chain ends before the lost records in it are committed": Tried(
-            by(ShardStream, "has_ended", lambda stream, _: stream._is_last), _RAW_LOSSES
+        "the end of a chain is not in the log": Tried(
+            by(ShardStream, "end_chain", _ends_without_the_log),
+            {**_RAW_LOSSES, "events": RAW_RECORDS_LOST_AND_PAUSES},
+        ),
+        "a shard that is opened does not wait for a commit that began another chain": Tried(
+            wrapped(Changelog, "read", lambda read, log, *start, **_: read(log, *start)),
+            {**_RAW_LOSSES, "cluster": _slow_markers},
+            start=100,
         ),
         "offsets have the epoch of the last record that was read": Tried(
             by(OutputCommits, "_group_offsets", _with_the_last_epoch), _RAW_LOSSES

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from simhash_core.log.records import NO_CONTROL, Packet, Progress, Sender
 from simhash_core.log.replica import Replica
-from simhash_core.log.shard_stream import Deleted, NoVerdict, Ready, ShardStream, Verdict
-from tests.unit.core.log.made_to_order import FAR, batch, chain, decided, packet
+from simhash_core.log.shard_stream import (
+    CHAIN_END,
+    Deleted,
+    NoVerdict,
+    Ready,
+    ShardStream,
+    Verdict,
+)
+from tests.unit.core.log.made_to_order import FAR, Made, batch, bundle, chain, decided, packet
 
 
 @pytest.fixture
@@ -192,3 +200,90 @@ def test_record_waits_that_an_undecided_packet_may_have_as_a_document(
     assert verdicts(stream.ready(10)) == ["NO_DOCUMENT"] * 3
     stream.decided(decided(4, former))
     assert verdicts(stream.ready(10)) == ["unique", "unique", "NO_DOCUMENT"]
+
+
+# ---- records that brokers lost
+
+OTHERS = [each._replace(content=b"other %d" % number) for number, each in enumerate(FAR)]
+
+
+def end_of(stream: ShardStream[str], next_chain: int) -> Packet:
+    stream.end_chain(next_chain, 1)
+    (end,) = sent(stream)
+    return end
+
+
+def test_a_record_does_not_get_the_verdict_of_a_lost_one(stream: ShardStream[str]) -> None:
+    """The log has three documents of a former owner; the last two are others now."""
+    stream.decided(decided(4, packet(FAR[:3])))
+    stream.add(batch([FAR[0], *OTHERS[5:8]]), compares=True)
+    assert verdicts(stream.ready(10)) == ["unique"]
+    assert sent(stream) == [], "later documents belong to the next chain"
+    end = end_of(stream, stream.differs_at)
+    assert (end.previous, end.last, len(end)) == (2, CHAIN_END, 1)
+    stream.decided(decided(5, end))
+
+    ready = stream.ready(10)
+    progress = stream.progress(ready, Replica(0, NO_CONTROL))
+    assert (verdicts(ready), ready.absent, ready.ends_chain) == (["unique"], [1, 2], True)
+    assert [len(each.rows) for each in ready.entries] == [3]
+    assert (progress.chain, progress.next) == (chain(0).after_loss(), 1)
+    assert not stream.is_over
+    stream.advance(progress)
+    assert stream.is_over
+
+
+@pytest.mark.parametrize("now", [None, OTHERS[5]])
+def test_an_undecided_record_of_the_log_is_compared_before_later_ones_are_sent(
+    stream: ShardStream[str], now: Made | None
+) -> None:
+    replica = Replica(0, NO_CONTROL)
+    replica.read(0, bundle(packet(FAR[:2])), 0)
+    stream.add(batch([FAR[0], now, FAR[7]]), compares=True)
+    assert stream.next_packet(replica) is None
+    assert stream.differs_at == 1
+
+
+def test_a_lost_record_that_is_sent_again_is_the_same(stream: ShardStream[str]) -> None:
+    stream.decided(decided(4, packet(FAR[:2])))
+    again = [each._replace(time_ms=5_000) for each in FAR[:2]]
+    stream.add(batch([*again, FAR[2]]), compares=True)
+    assert verdicts(stream.ready(10)) == ["unique", "unique"]
+    assert ends(sent(stream)) == [(1, 2)]
+
+
+def test_nothing_is_compared_after_a_change_of_the_reading_rules(
+    stream: ShardStream[str],
+) -> None:
+    stream.decided(decided(4, packet(FAR[:1])))
+    stream.add(batch(OTHERS[5:7]))
+    assert ends(sent(stream)) == [(0, 1)]
+
+
+def test_what_was_read_of_lost_records_is_output_before_the_chain_ends(
+    stream: ShardStream[str],
+) -> None:
+    stream.add(batch([FAR[0], None]), compares=True)
+    (own,) = sent(stream)
+    end = end_of(stream, 0)
+    stream.decided(decided(4, own))
+    assert not stream.ready(10).ends_chain
+    stream.decided(decided(5, end))
+    assert not stream.ready(1).ends_chain
+    ready = stream.ready(10)
+    assert (verdicts(ready), ready.ends_chain) == (["unique", "NO_DOCUMENT"], True)
+
+
+def test_documents_behind_an_end_of_another_worker_are_of_the_next_chain(
+    stream: ShardStream[str],
+) -> None:
+    """A former owner that stood still has ended the chain."""
+    stream.decided(decided(4, packet(FAR[:1])))
+    stream.decided(decided(5, replace(packet(FAR[1:2], 0), last=CHAIN_END)))
+    stream.add(batch([FAR[0], None, FAR[2]]), compares=True)
+    assert (stream.has_end, sent(stream)) == (True, [])
+    stream.cut()
+    assert stream.differs_at == 2
+    stream.end_chain(2, 1)
+    ready = stream.ready(10)
+    assert (verdicts(ready), ready.ends_chain) == (["unique", "NO_DOCUMENT"], True)
