@@ -247,14 +247,9 @@ class OutputCommits:
     def _group_offsets(
         self, commits: Sequence[_ShardCommit], offsets: Mapping[int, int]
     ) -> dict[int, GroupOffset]:
-        """Return offsets with the epochs of their records; after lost ones, of none that is new."""
-        found = {}
-        for shard, ready, *_ in commits:
-            following = offsets[shard.partition]
-            stream = None if shard.owned is None else shard.owned.stream
-            last = following if stream is None else min(following, stream.differs_at)
-            found[ready.partition] = GroupOffset(following, shard.epochs.before(last))
-        return found
+        """Return offsets with the leader epochs of the records before them."""
+        epochs = {each.shard.partition: each.shard.epochs for each in commits}
+        return {p: GroupOffset(offset, epochs[p].before(offset)) for p, offset in offsets.items()}
 
     async def _gather(self) -> None:
         """Let outputs of a fast stream gather, and those of a backlog for longer."""

@@ -132,6 +132,8 @@ class Judge:
             if truths is None:
                 continue
             self._counting.setdefault(packet.chain, []).append(_Sent(offset, packet.last))
+            if packet.last >= CHAIN_END:
+                continue  # it has no document
             for row, truth in enumerate(truths):
                 key = packet.chain, int(packet.columns.offsets[row])
                 self._truths[key], self._logged[key] = truth, documents[packet.first + row]
@@ -213,7 +215,7 @@ class Judge:
             for row, truth in enumerate(truths):
                 raw_offset = int(packet.columns.offsets[row])
                 self._decided.add((packet.chain, raw_offset))
-                document = self._logged[packet.chain, raw_offset]
+                document = self._logged.get((packet.chain, raw_offset), _END_OF_CHAIN)
                 match = matches.pop(packet.first + row, None)
                 self._compare(f"{where}, row {packet.first + row}", document, match, truth)
         if matches:

@@ -27,7 +27,6 @@ from streams.kafka.producers import UNCHECKED
 from streams.kafka.raw_consumer import RawRecords
 from streams.settings.settings import Delivery
 from streams.store import changelog_codec, recovery
-from streams.store.changelog import Changelog
 from streams.store.changelog_codec import WRITER_BYTES
 from streams.store.lineage import Lineage
 from streams.store.recovery import ShardStores
@@ -49,7 +48,6 @@ from tests.simulation.mutants_of_versions import forgotten_version
 from tests.simulation.replacements import Function, always, by, constant, without, wrapped
 from tests.worker_simulation import host, world
 from tests.worker_simulation.assigning_coordinator import AssigningCoordinator
-from tests.worker_simulation.cluster import ClusterLimits
 from tests.worker_simulation.committers import BEGIN, SimulatedTransactions
 from tests.worker_simulation.group import NO_OFFSET, GroupCoordinator
 from tests.worker_simulation.index_clients import SimulatedIndexAdmin
@@ -432,19 +430,6 @@ def _ends_without_the_log(stream: ShardStream[Any], next_chain: int, _: int) -> 
     stream._note_output()
 
 
-def _slow_markers(scenario: WorkerScenario) -> ClusterLimits:
-    return replace(scenario.cluster, markers_seconds=3.0, slow_markers=0.5, assigns=False)
-
-
-def _with_the_last_epoch(
-    _: OutputCommits, commits: Sequence[Any], offsets: dict[int, int]
-) -> dict[int, GroupOffset]:
-    return {
-        shard.partition: GroupOffset(offsets[shard.partition], shard.epochs._epochs[-1])
-        for shard, *_ in commits
-    }
-
-
 def _without_epochs(
     _: OutputCommits, __: Sequence[Any], offsets: dict[int, int]
 ) -> dict[int, GroupOffset]:
@@ -767,14 +752,6 @@ MUTANTS: Final = mutants(
         "the end of a chain is not in the log": Tried(
             by(ShardStream, "end_chain", _ends_without_the_log),
             {**_RAW_LOSSES, "events": RAW_RECORDS_LOST_AND_PAUSES},
-        ),
-        "a shard that is opened does not wait for a commit that began another chain": Tried(
-            wrapped(Changelog, "read", lambda read, log, *start, **_: read(log, *start)),
-            {**_RAW_LOSSES, "cluster": _slow_markers},
-            start=100,
-        ),
-        "offsets have the epoch of the last record that was read": Tried(
-            by(OutputCommits, "_group_offsets", _with_the_last_epoch), _RAW_LOSSES
         ),
         "offsets have no epoch": Tried(
             by(OutputCommits, "_group_offsets", _without_epochs), _RAW_LOSSES

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
+from itertools import cycle, islice
 from operator import attrgetter
 from typing import Final
 from unittest.mock import patch
@@ -113,6 +114,7 @@ class World:
         self.scenario = scenario
         self.loop = loop
         self._faults: Counter[str] = Counter()
+        self._raw_ends: Counter[int] = Counter()  # before brokers lost records
         self._story = story
         self._random = random.Random(scenario.seed + 1)
         settings = settings_of(scenario)
@@ -687,10 +689,15 @@ class World:
         lost = [each for each in records if kept.end <= each.offset < partition.end]
         self.tell(f"FAULT {event.fault}: {number}, {[each.offset for each in lost]}")
         self._faults[event.fault] += 1
+        partition_end = partition.end
         partition.put_back(kept)
         again = [each for each in lost if rng.random() < rng.choice([0.0, 0.5, 1.0])]
         following = [each for each in records if each.offset > lost[-1].offset]
-        documents = [each.document for each in again + following] or [lost[-1].document]
+        documents = [each.document for each in again + following]
+        # A worker that knows records of the log, and has read none instead, waits for them.
+        self._raw_ends[number] = max(self._raw_ends[number], partition_end)
+        missing = self._raw_ends[number] - kept.end - len(documents)
+        documents += [each.document for each in islice(cycle(lost), max(0, missing))]
         del records[bisect_left(records, kept.end, key=attrgetter("offset")) :]
         for offset, document in enumerate(documents, kept.end):
             text = f"a{number}-{offset} after loss {len(partition.lost_from)}"

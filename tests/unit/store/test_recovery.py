@@ -126,13 +126,17 @@ def test_aborted_and_open_transactions_are_not_read(kafka_shard: Shard) -> None:
     zombie.abort_transaction()
 
 
-def test_what_the_group_has_committed_is_waited_for(kafka_shard: Shard) -> None:
-    """This is the state between the markers of one transaction in two partitions."""
+@pytest.mark.parametrize("commits", [3, 1])
+def test_what_the_group_has_committed_is_waited_for(kafka_shard: Shard, commits: int) -> None:
+    """This is the state between the markers of one transaction in two partitions.
+
+    The group's offset goes back when another chain begins.
+    """
     kafka_shard.topic.commit(range(2))
     late = kafka_shard.topic.begin(commit_of(2), kafka_shard.topic.writer)
     marker = threading.Timer(2.0, late.commit_transaction)
     marker.start()
-    kafka_shard.catch_up(3)
+    kafka_shard.catch_up(commits)
     check_holds(kafka_shard.store, 3)
     marker.join()
 
