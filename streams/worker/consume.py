@@ -247,21 +247,29 @@ class Intake:
         if shard is None or run.reading != shard.number or shard.lost_from is not None:
             return
         first, expected = run.messages[0].offset() or 0, shard.queue.next
+        known = shard.epochs.before(expected)
         if first < expected:
-            known = shard.epochs.before(expected)
             if NO_EPOCH < known < epoch_of(run.messages[0]):
                 self._note_lost(shard, first)
             elif shard not in self._turned_back:
                 error = TopicRecreatedError(self._topic, run.partition, expected, first)
                 self._turned_back[shard] = time.monotonic(), error
-                # librdkafka has not compared epochs if the broker had fewer records: it does now.
-                self._member.read(run.partition, GroupOffset(expected, known), shard.number)
+                self._read_again(shard, GroupOffset(expected, known))
+            return
+        if known == NO_EPOCH and shard in self._turned_back:
             return
         self._turned_back.pop(shard, None)
         shard.epochs.read(run.messages)
         self._merge.put(shard.queue, run)
 
     # ---- records that brokers have lost
+
+    def _read_again(self, shard: Shard, offset: GroupOffset) -> None:
+        """Let the client compare epochs, as it did not if the broker had fewer records."""
+        if offset.leader_epoch == NO_EPOCH:
+            self._member.stop(shard.partition)
+        else:
+            self._member.read(shard.partition, offset, shard.number)
 
     def _note_lost(self, shard: Shard, first: int) -> None:
         """Output what was read of a partition, and then read it from ``first`` on as a new chain.

@@ -71,7 +71,14 @@ class Scene:
     def _wake(self) -> None:
         self.wakes += 1
 
-    def put(self, partition: int, offsets: range, size: int = 10, reading: int = 0) -> None:
+    def put(
+        self,
+        partition: int,
+        offsets: range,
+        size: int = 10,
+        reading: int = 0,
+        epoch: int = -1,
+    ) -> None:
         """Fetch records up to the end of the partition."""
         messages = [
             Message(
@@ -80,6 +87,7 @@ class Scene:
                 offset=offset,
                 value=b"x" * size,
                 timestamp=(1, START_MS + offset),
+                leader_epoch=epoch,
             )
             for offset in offsets
         ]
@@ -225,6 +233,31 @@ def test_a_topic_that_ends_before_the_offset_is_an_error_after_a_time(
     scene.intake.begin(scene.shards[0], 0)
     scene.put(0, range(2))
     assert scene.take() == [(0, [0, 1])]
+
+
+def test_a_partition_that_goes_back_to_an_old_record_is_read_again() -> None:
+    """The client began with the earliest record before it had compared epochs."""
+    scene = Scene(0)
+    scene.put(0, range(10), epoch=3)
+    assert scene.take() == [(0, [*range(10)])]
+    scene.put(0, range(2), epoch=3)
+    assert scene.take() == []
+    assert scene.member.reads == [(0, 0, 1), (0, 10, 1)]
+    scene.put(0, range(10, 12), epoch=3)
+    assert scene.take() == [(0, [10, 11])]
+    scene.intake.measure()
+
+
+def test_a_partition_that_goes_back_to_a_record_of_another_leader_has_lost_records() -> None:
+    scene = Scene(0)
+    shard = scene.shards[0]
+    scene.put(0, range(7), epoch=3)
+    scene.put(0, range(7, 10), epoch=5)
+    scene.put(0, range(8, 20), epoch=6)
+    scene.put(0, range(20, 30), epoch=6)
+    assert scene.take() == [(0, [*range(10)])]
+    assert [shard.epochs.before(each) for each in (0, 7, 8, 10)] == [-1, 3, 5, 5]
+    assert (shard.lost_from, scene.member.stopped) == (8, [0])
 
 
 @pytest.mark.parametrize(("start", "lost"), [(5, 3), (0, 0)], ids=["deleted", "compacted"])
