@@ -578,7 +578,7 @@ class Participant(Generic[Record]):
             if stream.is_over:
                 yield None
                 continue
-            ready = stream.ready(limit, self.replica.expired, self.in_log_to(stream))
+            ready = stream.ready(limit, self.replica.expired, self._in_log_to(stream))
             progress = stream.progress(ready, self.replica)
             has_moved = positions and (unchanged or progress != stream.committed)
             has_output = ready.next > stream.next or bool(ready.removed) or ready.ends_chain
@@ -588,10 +588,9 @@ class Participant(Generic[Record]):
             yield ShardReady(shard.partition, ready, progress) if is_ready else None
 
     def next_is_ready(self, shard: OwnedShard[Record]) -> bool:
-        return shard.stream.next_is_ready(self.in_log_to(shard.stream))
+        return shard.stream.next_is_ready(self._in_log_to(shard.stream))
 
-    def in_log_to(self, stream: ShardStream[Record]) -> int:
-        """Return up to which raw offset undecided packets may have documents of a shard."""
+    def _in_log_to(self, stream: ShardStream[Record]) -> int:
         return self.replica.undecided.last_of(stream.chain) if self.caught_up else _ANY_OFFSET
 
     def committed(self, ready: ShardReady[Record]) -> None:

@@ -52,8 +52,7 @@ class Loss:
         self._stream.reconnect()
 
 
-@pytest.mark.parametrize("state", ["running", "stopped"])
-@pytest.mark.parametrize("after", [8, 60])
+@pytest.mark.parametrize(("state", "after"), [("running", 8), ("stopped", 8), ("stopped", 60)])
 def test_records_that_take_the_offsets_of_lost_ones_have_outputs(
     own_kafka_broker: Broker, tmp_path: Path, state: str, after: int
 ) -> None:

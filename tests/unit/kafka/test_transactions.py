@@ -200,7 +200,7 @@ async def test_acknowledged_sends_commit_no_offset_with_a_record_too_large(
     assert committed == []
     await sends.commit([scene.record(b"small")], {0: GroupOffset(1)}, b"")
     await sends.close()
-    assert committed == [{0: 1}]
+    assert committed == [{0: GroupOffset(1)}]
 
 
 async def test_transactions_need_a_broker_that_answers(kafka_broker: Broker) -> None:
