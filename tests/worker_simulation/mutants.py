@@ -110,27 +110,29 @@ STANDS_STILL: Final = [
 ]
 """An event loop stands still while a partition leaves and comes back."""
 
-RAW_RECORDS_LOST: Final = drawn(
-    lambda rng: [
-        event
-        for at in (3.0, 8.0, 13.0)
-        for event in (
-            Event(at, Fault.RAW, rng.choice([0.05, 0.5, 2.0]), rng.random()),
-            Event(at + rng.uniform(0.0, 2.0), Fault.KILL, 1.0, rng.random(), moment=BEGIN),
-        )
-    ]
+
+def raw_losses_and(
+    other: Callable[[random.Random, float], Event],
+) -> Callable[[WorkerScenario], list[Event]]:
+    """Let brokers lose raw records three times, each with another event at about that time."""
+
+    def events(rng: random.Random) -> list[Event]:
+        made = []
+        for at in (3.0, 8.0, 13.0):
+            seconds = rng.choice([0.05, 0.5, 2.0])
+            made += [Event(at, Fault.RAW, seconds, rng.random()), other(rng, at)]
+        return made
+
+    return drawn(events)
+
+
+RAW_RECORDS_LOST: Final = raw_losses_and(
+    lambda rng, at: Event(at + rng.uniform(0, 2), Fault.KILL, 1.0, rng.random(), moment=BEGIN)
 )
 """Brokers lose raw records, and workers are killed with some that are not committed."""
 
-RAW_RECORDS_LOST_AND_PAUSES: Final = drawn(
-    lambda rng: [
-        event
-        for at in (3.0, 8.0, 13.0)
-        for event in (
-            Event(at, Fault.RAW, rng.choice([0.05, 0.5, 2.0]), rng.random()),
-            Event(at + rng.uniform(-1.0, 1.0), Fault.PAUSE, 14.0, rng.random(), moment="append"),
-        )
-    ]
+RAW_RECORDS_LOST_AND_PAUSES: Final = raw_losses_and(
+    lambda rng, at: Event(at + rng.uniform(-1, 1), Fault.PAUSE, 14.0, rng.random(), moment="append")
 )
 """Brokers lose raw records, and workers that have read them stand still."""
 
