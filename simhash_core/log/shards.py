@@ -76,6 +76,7 @@ class ShardCopy:
         self._applied = NO_OFFSET
         self._uncommitted = UniqueDocuments()
         self._removed: set[int] = set()
+        self._removed_early: set[int] = set()  # of these, in a commit before their documents
         self._notes_ids = False
         store.filter_by(column)
 
@@ -148,8 +149,15 @@ class ShardCopy:
         self._removed.add(sequence)
 
     def committed(self, progress: Progress, removed: Iterable[int]) -> None:
-        """Note that the store has everything before ``progress``, and no longer has ``removed``."""
-        self._removed.difference_update(removed)
+        """Note that the store has everything before ``progress``, and no longer has ``removed``.
+
+        A removal may be committed before its document. Another owner, which has read less of the
+        log, then commits that document with its entry, and removes it later.
+        """
+        known = set(removed)
+        early = {each for each in known if log_offset_of(each) in self._uncommitted}
+        self._removed -= known - early
+        self._removed_early |= early
         stored: list[int] = []
         for unique in self._uncommitted.each():
             packet = unique.documents
@@ -161,6 +169,10 @@ class ShardCopy:
             stored.append(unique.log_offset)
         for log_offset in stored:
             self._uncommitted.forget(log_offset)
+        if self._removed_early:
+            known = {e for e in self._removed_early if log_offset_of(e) not in self._uncommitted}
+            self._removed_early -= known
+            self._removed -= {each for each in known if self._entry_if_known(each) is None}
 
     def entry(self, sequence: int) -> Entry | None:
         """Return an entry, or None if the store may lack it; otherwise raise ``KeyError``."""

@@ -31,6 +31,9 @@ SESSION_AFTER_LOSS = 304_894
 had made entries of the index expire."""
 STANDBY_OF_LOST_PROGRESS = 331_186
 """At least once, the changelog lacks the group's last progress, and a standby is to succeed."""
+REMOVAL_BEFORE_ITS_DOCUMENT = 376_287
+"""An owner commits the removal of an entry before the document of that entry, and then keeps the
+shard as a standby. The next owner commits the document with its entry, and removes it later."""
 PROCESSES = 2
 PARTS = 6
 """The number of parts of the mutants, so that several test processes can share them."""
@@ -58,7 +61,13 @@ def test_whole_workers_hold(pool: ProcessPoolExecutor) -> None:
 
 
 @pytest.mark.parametrize(
-    "seed", [STANDBY_READ_LOST_COMMIT, SESSION_AFTER_LOSS, STANDBY_OF_LOST_PROGRESS]
+    "seed",
+    [
+        STANDBY_READ_LOST_COMMIT,
+        SESSION_AFTER_LOSS,
+        STANDBY_OF_LOST_PROGRESS,
+        REMOVAL_BEFORE_ITS_DOCUMENT,
+    ],
 )
 def test_a_fault_that_a_seed_found_stays_mended(pool: ProcessPoolExecutor, seed: int) -> None:
     (runs,) = pool.map(WHOLE_WORKERS.run_seeds, [range(seed, seed + 1)])
