@@ -329,6 +329,10 @@ class ShardStream(Generic[Record]):
         offsets = np.array([sent + 1], dtype=np.int64)
         return self._packet(replace(self._end_columns, offsets=offsets), CHAIN_END)
 
+    def _note_end(self) -> None:
+        self.has_end = True
+        self._note_output()
+
     def _next_offset(self) -> int:
         batch = self._batches[0]
         return batch.offsets[bisect_left(batch.offsets, self.next)]
@@ -439,8 +443,7 @@ class ShardStream(Generic[Record]):
     def decided(self, decided: DecidedPacket) -> None:
         packet = decided.packet
         if packet.last >= CHAIN_END:
-            self.has_end = True
-            self._note_output()
+            self._note_end()
             return
         if self._compares and (self._reads_again or packet.sender.worker != self._worker):
             # It may be of a former owner that stood still, and has read records that are lost.
@@ -463,8 +466,7 @@ class ShardStream(Generic[Record]):
 
     def heads_known(self, head: int) -> None:
         if head >= CHAIN_END:
-            self.has_end = True
-            self._note_output()
+            self._note_end()
             return
         self.head = max(self.head, head)
         self._note_output()

@@ -154,9 +154,9 @@ class ShardCopy:
         A removal may be committed before its document. Another owner, which has read less of the
         log, then commits that document with its entry, and removes it later.
         """
-        known = set(removed)
-        early = {each for each in known if log_offset_of(each) in self._uncommitted}
-        self._removed -= known - early
+        removed = set(removed)
+        early = {each for each in removed if log_offset_of(each) in self._uncommitted}
+        self._removed -= removed - early
         self._removed_early |= early
         stored: list[int] = []
         for unique in self._uncommitted.each():
@@ -170,9 +170,11 @@ class ShardCopy:
         for log_offset in stored:
             self._uncommitted.forget(log_offset)
         if self._removed_early:
-            known = {e for e in self._removed_early if log_offset_of(e) not in self._uncommitted}
-            self._removed_early -= known
-            self._removed -= {each for each in known if self._entry_if_known(each) is None}
+            left = {e for e in self._removed_early if log_offset_of(e) in self._uncommitted}
+            done = self._removed_early - left
+            self._removed_early = left
+            # If the store has the entry, its owner is still to remove it.
+            self._removed -= {each for each in done if self._entry_if_known(each) is None}
 
     def entry(self, sequence: int) -> Entry | None:
         """Return an entry, or None if the store may lack it; otherwise raise ``KeyError``."""
