@@ -141,12 +141,8 @@ class ShardCopy:
         """
         for sequence in sequences:
             if may_be_stored or self._entry_if_known(sequence) is not None:
-                self._hide(sequence)
+                self._removed.add(sequence)
         self._index.remove(self.slot, np.array(sequences, dtype=np.uint64))
-
-    def _hide(self, sequence: int) -> None:
-        self._uncommitted.remove(sequence)
-        self._removed.add(sequence)
 
     def committed(self, progress: Progress, removed: Iterable[int]) -> None:
         """Note that the store has everything before ``progress``, and no longer has ``removed``.

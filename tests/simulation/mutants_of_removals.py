@@ -6,7 +6,7 @@ seeds catch it too seldom. ``tests/unit/core/log/test_participant.py`` tests it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
@@ -22,16 +22,17 @@ from simhash_core.index.look_up import View
 from simhash_core.log import decider, participant, removals, shards
 from simhash_core.log.decider import Decider
 from simhash_core.log.participant import Reporter
-from simhash_core.log.records import Bundle, Decision, Heads, sequence_number
+from simhash_core.log.records import Bundle, Decision, Heads, Progress, sequence_number
 from simhash_core.log.removals import UndecidedRemovals
 from simhash_core.log.replica import Replica
 from simhash_core.log.shard_stream import DecidedPacket, ShardStream
 from simhash_core.log.shards import HeldShards, ShardCopy
 from simhash_core.log.unique_documents import RecentUniques
 from simhash_core.window import Window
-from tests.simulation.mutant import SESSIONS_BEGIN_LATE, Rule, Tried
+from tests.simulation.mutant import SESSIONS_BEGIN_LATE, Rule, Tried, only
 from tests.simulation.mutants_of_windows import SHORT
 from tests.simulation.replacements import Function, always, by, without, wrapped
+from tests.simulation.scenario import Fault
 
 REPLACES: Final = {"replaces": True}
 
@@ -162,10 +163,19 @@ def _rows_with_deletes(packet: DecidedPacket, first: int, end: int) -> NDArray[n
     return rows[~np.isin(rows, packet._left_out())]
 
 
+def _forgotten_removals(
+    original: Function, copy: ShardCopy, progress: Progress, removed: Iterable[int]
+) -> None:
+    removed = [*removed]
+    original(copy, progress, removed)
+    copy._removed.difference_update(removed)
+
+
 APPLIED: Final[dict[str, Rule]] = {
     "what is taken out stays in the index": without(DocumentIndex, "remove"),
-    "what is taken out before it is committed is still met": by(
-        ShardCopy, "_hide", lambda copy, sequence: copy._removed.add(sequence)
+    "what is taken out before it is committed is still met": Tried(
+        wrapped(ShardCopy, "committed", _forgotten_removals),
+        {"standbys": True, "kept": 1.0, "faults": only(Fault.CRASH, Fault.REVOKE_ALL, Fault.MOVE)},
     ),
     "what is taken out is met by its content": Tried(
         by(

@@ -179,6 +179,27 @@ def test_a_shard_that_moves_reports_and_takes_commits_of_its_next_owner() -> Non
     assert present(participant.promote(progress_at(2, 2))).copy is shard.copy
 
 
+def test_a_removal_that_is_committed_before_its_document_is_kept_until_then() -> None:
+    """The next owner has read less: it commits the document, and removes its entry later."""
+    store = MemoryEntries()
+    participant: Participant[str] = worker_with()
+    copy = participant.add_shard(OPENED, store).copy
+    participant.begin(0)
+    read(participant, BEGINS, FIRST_BUNDLE, decided(1, 1))
+    copy.remove(NUMBERS)
+    copy.committed(OPENED, NUMBERS)
+    assert participant.demote(1)
+
+    standby = participant.held.standbys[1]
+    store.add(NewEntries(1, FIRST, np.arange(1)))
+    standby.owner_committed(progress_at(2, 2), [])
+    assert copy.removed == {NUMBERS[0]}, "the store never gets the other one"
+    assert copy.with_ids([FIRST.columns.ids[0]]) == [set()]
+    store.remove(NUMBERS[:1])
+    standby.owner_committed(progress_at(2, 3), NUMBERS[:1])
+    assert copy.removed == frozenset()
+
+
 def test_a_shard_that_moves_before_its_session_is_dropped() -> None:
     participant: Participant[str] = worker_with()
     shard = participant.add_shard(OPENED, MemoryEntries())
