@@ -65,12 +65,22 @@ class Chain(NamedTuple):
 
     def is_of(self, topic_id: str) -> bool:
         """Return whether it is of the topic with this id at the broker."""
-        return self.topic_id.partition(_LOSSES)[0] == topic_id
+        return self._id_and_losses()[0] == topic_id
 
     def after_loss(self) -> Chain:
         """Return the chain that follows after brokers lost records that this one has."""
+        topic_id, losses = self._id_and_losses()
+        return self._replace(topic_id=f"{topic_id}{_LOSSES}{losses + 1}")
+
+    def is_before(self, other: Chain) -> bool:
+        """Return whether brokers lost records of this chain, so that ``other`` followed it."""
+        (topic_id, losses), (other_id, other_losses) = self._id_and_losses(), other._id_and_losses()
+        same = (self.topic, topic_id, self.partition) == (other.topic, other_id, other.partition)
+        return same and losses < other_losses
+
+    def _id_and_losses(self) -> tuple[str, int]:
         topic_id, _, losses = self.topic_id.partition(_LOSSES)
-        return self._replace(topic_id=f"{topic_id}{_LOSSES}{int(losses or 0) + 1}")
+        return topic_id, int(losses or 0)
 
 
 class Sender(NamedTuple):

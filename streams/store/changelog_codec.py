@@ -215,11 +215,11 @@ def goes_back(read: LoggedProgress, known: Progress) -> bool:
     ran.
     """
     progress = read.progress
-    return (
-        bool(read.writer)
-        and progress.chain == known.chain
-        and (progress.next, progress.position) < (known.next, known.position)
-    )
+    if not read.writer:
+        return False
+    if progress.chain != known.chain:
+        return progress.chain.is_before(known.chain)
+    return (progress.next, progress.position) < (known.next, known.position)
 
 
 def furthest(

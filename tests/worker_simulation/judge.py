@@ -24,6 +24,7 @@ from streams.documents.output_records import (
     UniqueOutput,
     received_output,
 )
+from streams.kafka.clients import NO_EPOCH
 from streams.settings.settings import Delivery, Settings
 from streams.store.recovery import load_batch
 from streams.store.row_codec import StoreIdentity
@@ -124,8 +125,10 @@ class WorkerJudge:
                 return False
             if any(partition == chain.partition for partition, _ in self._lost):
                 raw = self._cluster.partition((self._topics.raw, chain.partition))
-                end = records[-1].offset + 1, len(raw.lost_from)
-                if committed is None or (committed.offset, committed.leader_epoch) != end:
+                epochs = {len(raw.lost_from)} if exactly else {len(raw.lost_from), NO_EPOCH}
+                if committed is None or committed.offset != records[-1].offset + 1:
+                    return False
+                if committed.leader_epoch not in epochs:
                     return False
             if not exactly and self._progress(chain) <= records[-1].offset:
                 return False
@@ -137,7 +140,9 @@ class WorkerJudge:
         if chain.partition >= len(changelogs):
             return -1
         progresses = progresses_of(changelogs[chain.partition].records)
-        return max((each.next for each in progresses if each.chain == chain), default=-1)
+        of_topic = [each for each in progresses if each.chain.is_of(chain.topic_id)]
+        last = [e for e in of_topic if not any(e.chain.is_before(o.chain) for o in of_topic)]
+        return max((each.next for each in last), default=-1)
 
     def _current(self) -> list[RawChain]:
         topic_id = self._cluster.topics[self._topics.raw].id
@@ -164,7 +169,7 @@ class WorkerJudge:
             for record in records:
                 self._judge_record(chain, record, outputs, repeats=repeats)
         for place, lost in self._lost.items():
-            self._judge_lost(place, lost, outputs[place])
+            self._judge_lost(place, lost, outputs[place], repeats=repeats)
         for place, received in outputs.items():
             if received and not (repeats and self._scenario.again):
                 raise ViolationError(f"{place}: {received[:3]}, which is too much")
@@ -238,9 +243,14 @@ class WorkerJudge:
             raise ViolationError(f"{where}: {received} beside {expected}")
 
     def _judge_lost(
-        self, place: tuple[int, int], lost: list[RawDocument], received: list[ReceivedOutput]
+        self,
+        place: tuple[int, int],
+        lost: list[RawDocument],
+        received: list[ReceivedOutput],
+        *,
+        repeats: bool,
     ) -> None:
-        """Take away the outputs of lost records: one for each that was read."""
+        """Take away the outputs of lost records: one for each that was read, or more."""
         partition, offset = place
         chain, records = next(each for each in self._current() if each.chain.partition == partition)
         current = next((each for each in records if each.offset == offset), None)
@@ -251,9 +261,9 @@ class WorkerJudge:
         source = SourcePosition(chain.topic, partition, offset)
         allowed += [DeadLetterOutput(source, "", "") for each in lost if each.document is None]
         for each in allowed:
-            found = next((other for other in received if _is_same(each, other)), None)
-            if found is not None:
-                received.remove(found)
+            found = [other for other in received if _is_same(each, other)]
+            for other in found if repeats else found[:1]:
+                received.remove(other)
 
     def _chains_with(self, chain: Chain, offset: int) -> list[Chain]:
         """Return the chains of a partition, one after the other, that have a document there."""
