@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar
 
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition, admin
@@ -302,7 +302,7 @@ NO_EPOCH: Final = -1
 """The leader epoch of no record, or of one from a broker that does not return epochs."""
 
 
-class GroupOffset(NamedTuple):
+class RawOffset(NamedTuple):
     """A raw offset to read next, and the leader epoch of the last record before it (KIP-320).
 
     With both, a client finds out whether brokers have lost that record.
@@ -311,13 +311,8 @@ class GroupOffset(NamedTuple):
     next: int
     leader_epoch: int = NO_EPOCH
 
-    @classmethod
-    def committed(cls, partition: TopicPartition) -> GroupOffset:
-        epoch = cast("int | None", partition.leader_epoch)
-        return cls(max(-1, partition.offset), NO_EPOCH if epoch is None else epoch)
-
-    def of(self, topic: str, partition: int, note: str = "") -> TopicPartition:
-        return TopicPartition(topic, partition, self.next, note, self.leader_epoch)
+    def of(self, topic: str, partition: int) -> TopicPartition:
+        return TopicPartition(topic, partition, self.next, leader_epoch=self.leader_epoch)
 
 
 def committed_offsets(

@@ -18,7 +18,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from simhash_core.documents import SourcePosition
 from simhash_core.errors import ErrorReason, FirstseenError
 from streams.errors import BrokerRefusedError, UnansweredError
-from streams.kafka.clients import GroupOffset, Producer
+from streams.kafka.clients import Producer
 from streams.kafka.errors import AbortedError, Retries, StaleGenerationError, TopicDeletedError
 from streams.kafka.thread_bridge import joined
 
@@ -302,7 +302,7 @@ class AcknowledgedSends:
     def __init__(
         self,
         config: Mapping[str, Any],
-        commit_offsets: Callable[[Mapping[int, GroupOffset], str], Awaitable[None]],
+        commit_offsets: Callable[[Mapping[int, int], str], Awaitable[None]],
         *,
         changelog_topic: str,
         answer_seconds: float,
@@ -323,7 +323,7 @@ class AcknowledgedSends:
     async def commit(
         self,
         records: Sequence[ProducerRecord],
-        offsets: Mapping[int, GroupOffset],
+        offsets: Mapping[int, int],
         group_metadata: bytes,  # noqa: ARG002 - the consumer itself commits here
         note: str = "",
         ends: Mapping[int, int] = MappingProxyType({}),
@@ -347,8 +347,8 @@ class AcknowledgedSends:
 
 
 def in_place(
-    offsets: Mapping[int, GroupOffset], sent: Mapping[int, int], ends: Mapping[int, int]
-) -> dict[int, GroupOffset]:
+    offsets: Mapping[int, int], sent: Mapping[int, int], ends: Mapping[int, int]
+) -> dict[int, int]:
     """Return the raw offsets of partitions whose changelog ends at the expected offset."""
     return {
         partition: offset

@@ -33,7 +33,7 @@ from streams.errors import BrokerRefusedError, BrokerUnavailableError, Unanswere
 from streams.kafka.clients import (
     NO_EPOCH,
     Consumer,
-    GroupOffset,
+    RawOffset,
     committed_offsets,
     is_read_to_end,
     offset_range,
@@ -175,7 +175,7 @@ class RawConsumer:
         self._readings: dict[int, int] = {}
         self._unread: set[int] = set()  # nothing came since ``read``, not even an end
         self._stopped: set[int] = set()
-        self._to_seek: dict[int, GroupOffset] = {}
+        self._to_seek: dict[int, RawOffset] = {}
         self._paused: set[int] = set()
         self._all_paused = False
         self._interval = PollInterval()
@@ -205,7 +205,7 @@ class RawConsumer:
     def gather(self, seconds: float) -> None:
         self._gather_until = time.monotonic() + seconds
 
-    def read(self, partition: int, offset: GroupOffset, reading: int) -> None:
+    def read(self, partition: int, offset: RawOffset, reading: int) -> None:
         self._submit(lambda: self._read(partition, offset, reading))
 
     def stop(self, partition: int) -> None:
@@ -219,7 +219,7 @@ class RawConsumer:
     async def metadata(self) -> bytes:
         return await self._run_in_thread(self._metadata)
 
-    async def committed(self, partitions: Iterable[int]) -> dict[int, GroupOffset]:
+    async def committed(self, partitions: Iterable[int]) -> dict[int, int]:
         wanted = [TopicPartition(self._topic, partition) for partition in partitions]
         offsets = await self._offsets(wanted, _ANSWER_SECONDS)
         if offsets is not None:
@@ -238,9 +238,9 @@ class RawConsumer:
         seconds = max(_PART_SECONDS, _PATIENCE * (time.monotonic() - began))
         return await self._stable(wanted, seconds)
 
-    async def _stable(self, wanted: list[TopicPartition], seconds: float) -> dict[int, GroupOffset]:
+    async def _stable(self, wanted: list[TopicPartition], seconds: float) -> dict[int, int]:
         """Request offsets of ever smaller parts, to find partitions without open transactions."""
-        offsets: dict[int, GroupOffset] = {}
+        offsets: dict[int, int] = {}
         parts = deque([wanted] if len(wanted) > 1 else [])
         end = time.monotonic() + _ANSWER_SECONDS
         while parts and time.monotonic() < end:
@@ -254,9 +254,7 @@ class RawConsumer:
                     parts.append(each)
         return offsets
 
-    async def _offsets(
-        self, wanted: list[TopicPartition], seconds: float
-    ) -> dict[int, GroupOffset] | None:
+    async def _offsets(self, wanted: list[TopicPartition], seconds: float) -> dict[int, int] | None:
         """Return offsets by partition; None without an answer in time."""
         try:
             committed = await self._run_in_thread(
@@ -272,10 +270,10 @@ class RawConsumer:
             raise BrokerRefusedError(
                 f"the broker does not return the group's offsets: {error.str()}"
             ) from failure
-        return {each.partition: GroupOffset.committed(each) for each in committed}
+        return {each.partition: max(-1, each.offset) for each in committed}
 
-    async def commit(self, offsets: Mapping[int, GroupOffset], note: str = "") -> None:
-        committed = [each.of(self._topic, p, note) for p, each in offsets.items()]
+    async def commit(self, offsets: Mapping[int, int], note: str = "") -> None:
+        committed = [TopicPartition(self._topic, *each, note) for each in offsets.items()]
         for error in await self._run_in_thread(lambda: self._commit_errors(committed)):
             if error.code() in STALE_GENERATION:
                 raise StaleGenerationError(f"offsets are not committed: {error.str()}")
@@ -445,7 +443,7 @@ class RawConsumer:
         if runs or ended:
             self._inbox.put(Fetched(runs, frozenset(ended), empty))
 
-    def _read(self, partition: int, offset: GroupOffset, reading: int) -> None:
+    def _read(self, partition: int, offset: RawOffset, reading: int) -> None:
         self._to_seek.pop(partition, None)
         if partition not in self._owned:
             return
@@ -470,7 +468,7 @@ class RawConsumer:
         if self._all_paused:
             self._consumer.pause([topic_partition])
 
-    def _seek(self, partition: int, offset: GroupOffset) -> None:
+    def _seek(self, partition: int, offset: RawOffset) -> None:
         self._to_seek.pop(partition, None)
         try:
             self._consumer.seek(offset.of(self._topic, partition))

@@ -21,7 +21,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from simhash_core.errors import FirstseenError
 from streams.errors import Problem, SettingsError, UnansweredError
 from streams.kafka.client_config import logger as client_logger
-from streams.kafka.clients import ClientThread, GroupOffset, Producer
+from streams.kafka.clients import ClientThread, Producer
 from streams.kafka.errors import (
     STALE_GENERATION,
     AbortedError,
@@ -430,13 +430,13 @@ class OutputTransactions:
     async def commit(
         self,
         records: Sequence[ProducerRecord],
-        offsets: Mapping[int, GroupOffset],
+        offsets: Mapping[int, int],
         group_metadata: bytes,
         note: str = "",
         ends: Mapping[int, int] = MappingProxyType({}),  # noqa: ARG002 - the broker fences
         checks: CommitChecks = UNCHECKED,
     ) -> dict[int, int]:
-        raw = [each.of(self._source_topic, p, note) for p, each in offsets.items()]
+        raw = [TopicPartition(self._source_topic, *each, note) for each in offsets.items()]
         producer, loop = self._producer, asyncio.get_running_loop()
 
         def check(sent: Mapping[int, int], may_have_failed: bool) -> None:  # noqa: FBT001 - one caller

@@ -41,6 +41,7 @@ from simhash_core.log.records import (
     log_offset_of,
 )
 from simhash_core.log.versions import UnreadableVersionError
+from streams.kafka.clients import NO_EPOCH
 from streams.store.columns_codec import (
     DECODE_ERRORS,
     ColumnsError,
@@ -63,6 +64,7 @@ WRITER_BYTES: Final = 8
 NO_WRITER: Final = b""
 """The writer of records that were written in transactions or by earlier releases."""
 ANYWHERE: Final = -1
+_NO_EPOCHS: Final = (NO_EPOCH, NO_EPOCH)
 """The offset of records that count at any offset."""
 
 _JOINED_ENTRIES: Final = 4096
@@ -98,6 +100,7 @@ class LoggedProgress(msgspec.Struct, frozen=True, array_like=True):
     writer: str = ""  # the transactional id of the worker; "": a command
     expired_before: int = 0  # all entries below this sequence number are gone
     lineage: Lineage = UNKNOWN
+    leader_epoch: int = NO_EPOCH  # of the raw record before ``progress.next``
 
 
 class _ProgressRecord(msgspec.Struct, frozen=True, array_like=True):
@@ -115,14 +118,23 @@ class _ProgressRecord(msgspec.Struct, frozen=True, array_like=True):
     offset: int = ANYWHERE
     before: Progress | None = None
     lineage: Lineage = UNKNOWN
+    # Of the raw records before ``progress.next`` and ``before.next``.
+    leader_epochs: tuple[int, int] = _NO_EPOCHS
 
     def at(self, offset: int) -> LoggedProgress | None:
         """Return the progress that a record means at an offset."""
-        progress = self.progress if counts(self.offset, offset) else self.before
+        is_in_place = counts(self.offset, offset)
+        progress = self.progress if is_in_place else self.before
         if progress is None:
             return None
         return LoggedProgress(
-            progress, self.identity, self.reading, self.writer, self.expired_before, self.lineage
+            progress,
+            self.identity,
+            self.reading,
+            self.writer,
+            self.expired_before,
+            self.lineage,
+            self.leader_epochs[0 if is_in_place else 1],
         )
 
 
@@ -274,17 +286,21 @@ def encode_end(first: int, writer: bytes = NO_WRITER) -> list[ChangelogRecord]:
 
 
 def encode_progress(
-    logged: LoggedProgress, offset: int = ANYWHERE, before: Progress | None = None
+    logged: LoggedProgress,
+    offset: int = ANYWHERE,
+    before: Progress | None = None,
+    epoch_before: int = NO_EPOCH,
 ) -> ChangelogRecord:
     """Encode the last record of a commit.
 
     ``offset``: where a writer without transactions expects it. At any other offset, the record
-    means the progress ``before``, which the shard has committed.
+    means the progress ``before``, which the shard has committed, with its leader epoch.
     """
-    *fields, lineage = astuple(logged)
-    fields += [offset, before, lineage]
+    *fields, lineage, epoch = astuple(logged)
+    epochs = epoch, epoch_before
+    fields += [offset, before, lineage, epochs]
     # Fields at the end without information are left out, as in records of earlier releases.
-    written = len(fields) if lineage.commit else 7 if offset != ANYWHERE else 5
+    written = 9 if epochs != _NO_EPOCHS else 8 if lineage.commit else 7 if offset != ANYWHERE else 5
     return ChangelogRecord(PROGRESS_KEY, _VERSION + _encode(fields[:written]))
 
 

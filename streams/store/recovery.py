@@ -232,8 +232,13 @@ def load_batch(store: ShardStore, batch: LoggedBatch, decoded: Decoded, identity
     stored = store.progress()
     known = None
     if stored is not None:
-        lineage = stored.lineage
-        known = LoggedProgress(stored.progress, stored.identity, stored.reading, lineage=lineage)
+        known = LoggedProgress(
+            stored.progress,
+            stored.identity,
+            stored.reading,
+            lineage=stored.lineage,
+            leader_epoch=stored.leader_epoch,
+        )
     row = ProgressRow(None, batch.next_offset, batch.time_ms)
     if (logged := furthest(known, decoded.progress, refused)) is not None:
         row = replace(
@@ -243,6 +248,7 @@ def load_batch(store: ShardStore, batch: LoggedBatch, decoded: Decoded, identity
             reading=logged.reading,
             expired_before=logged.expired_before,
             lineage=logged.lineage,
+            leader_epoch=logged.leader_epoch,
         )
     removal = Removal(decoded.deletions, decoded.ends)
     store.load(decoded.blocks, row, removal, decoded.written)

@@ -20,6 +20,7 @@ from simhash_core.index import key_filter
 from simhash_core.index.prints import Prints, band_keys_at, joined_prints
 from simhash_core.log.records import Chain, Progress
 from simhash_core.log.shard_stream import NewEntries
+from streams.kafka.clients import NO_EPOCH
 from streams.store.columns_codec import DIGEST_BYTES, WORD_BYTES
 from streams.store.lineage import UNKNOWN, Lineage
 
@@ -111,6 +112,7 @@ class ProgressRow(msgspec.Struct, frozen=True, array_like=True):
     run: bytes = b""  # of a command without a broker
     expired_before: int = 0  # all entries below this sequence number are gone
     lineage: Lineage = UNKNOWN  # of the last commit
+    leader_epoch: int = NO_EPOCH  # of the raw record before ``progress.next``
 
 
 class StoredProgress(ProgressRow, frozen=True, array_like=True):

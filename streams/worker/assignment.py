@@ -20,11 +20,12 @@ from simhash_core.errors import FirstseenError
 from simhash_core.log.participant import LEADING_SHARD
 from simhash_core.log.records import NO_CONTROL, Chain, Progress
 from streams.errors import BrokerUnavailableError
-from streams.kafka.clients import GroupOffset
+from streams.kafka.clients import RawOffset
 from streams.kafka.errors import AbortedError, FencedError, StaleGenerationError
 from streams.monitoring.metrics import AcquisitionPhase
 from streams.monitoring.worker_state import partition_ranges
 from streams.store.recovery import fill_index
+from streams.store.row_codec import StoredProgress
 from streams.store.shard_store import ShardStore
 from streams.worker.acquisition import Acquisitions
 from streams.worker.clients import offsets_after
@@ -316,10 +317,10 @@ class Assignment:
         )
         return _Cluster(topic_id, claim, log_start)
 
-    async def _open_one(self, shard: Shard, cluster: _Cluster, committed: GroupOffset) -> None:
+    async def _open_one(self, shard: Shard, cluster: _Cluster, committed: int) -> None:
         """Open the store of a shard and fill the index from it; retry after temporary errors."""
         try:
-            await self._fill(shard, cluster, max(0, committed.next))
+            await self._fill(shard, cluster, max(0, committed))
         except _PASSING as error:
             logger.warning("shard %d is not open yet: %s", shard.partition, error)
             await self._drop_filled(shard)
@@ -334,9 +335,7 @@ class Assignment:
                 self._start(self._close_store(shard))
         if shard.is_filled:
             assert shard.progress is not None
-            if shard.progress.next == committed.next:
-                shard.epochs = LeaderEpochs(committed)
-            self._note_offset_set_back(shard, committed.next)
+            self._note_offset_set_back(shard, committed)
             shard.acquisition.ended(AcquisitionPhase.OPENING)
             self._session_wanted.set()
 
@@ -367,18 +366,15 @@ class Assignment:
                 return
             store = await self._standbys.level(chain, committed_next)
             if store is not None:
-                progress, must_commit = self._progress(store, chain, cluster)
-                if not must_commit:
-                    shard.progress, shard.standby, shard.is_filled = progress, store, True
-                    shard.reads_as_before = self._reads_as_before(store)
+                if not self._resume(shard, store, chain, cluster):
+                    shard.standby, shard.is_filled = store, True
                     return
                 why = "its progress is to be committed first: opening the shard instead"
                 self._standbys.stores.drop(shard.partition, why)
             shard.store = store = await asyncio.to_thread(
                 self._stores.open, shard.partition, committed_next, shard.interrupted
             )
-        shard.progress, shard.is_new = self._progress(store, chain, cluster)
-        shard.reads_as_before = self._reads_as_before(store)
+        shard.is_new = self._resume(shard, store, chain, cluster)
         index = self._participant.index
         shard.slot = index.open_slot(visible=False)
         for _ in fill_index(index, shard.slot, store):
@@ -386,6 +382,23 @@ class Assignment:
             if not self._is_wanted(shard):
                 return
         shard.is_filled = True
+
+    def _resume(self, shard: Shard, store: ShardStore, chain: Chain, cluster: _Cluster) -> bool:
+        """Let a shard continue where its store says; return whether this must be committed first.
+
+        It must be committed if it is new, or if the last progress record of the changelog came too
+        late: compaction may leave that record alone. In shard 0 it must also be committed if the
+        reading rules have changed, because workers that start later compare theirs with it.
+        """
+        stored = store.progress()
+        shard.reads_as_before = self._reads_as_before(store)
+        if stored is not None and stored.progress.chain.is_of(chain.topic_id):
+            shard.progress = stored.progress
+            shard.epochs = LeaderEpochs(RawOffset(stored.progress.next, stored.leader_epoch))
+            has_changed = chain.partition == LEADING_SHARD and not shard.reads_as_before
+            return has_changed or store.progress_refused > 0
+        shard.progress = self._first_progress(stored, chain, cluster)
+        return True
 
     def _reads_as_before(self, store: ShardStore) -> bool:
         stored = store.progress()
@@ -399,20 +412,10 @@ class Assignment:
         if store is not None:
             await asyncio.to_thread(store.close)
 
-    def _progress(
-        self, store: ShardStore, chain: Chain, cluster: _Cluster
-    ) -> tuple[Progress, bool]:
-        """Return where a shard continues, and whether this must be committed first.
-
-        It must be committed if it is new, or if the last progress record of the changelog came too
-        late: compaction may leave that record alone. In shard 0 it must also be committed if the
-        reading rules have changed, because workers that start later compare theirs with it.
-        """
-        stored = store.progress()
-        if stored is not None and stored.progress.chain.is_of(chain.topic_id):
-            leads = chain.partition == LEADING_SHARD
-            has_changed = leads and not self._reads_as_before(store)
-            return stored.progress, has_changed or store.progress_refused > 0
+    def _first_progress(
+        self, stored: StoredProgress | None, chain: Chain, cluster: _Cluster
+    ) -> Progress:
+        """Return where a new shard begins, or one whose topic was created again."""
         claim = cluster.claim
         if stored is not None:
             logger.warning(
@@ -424,10 +427,10 @@ class Assignment:
                 stored.progress.chain.topic_id,
             )
             before = stored.progress
-            return Progress(chain, 0, before.position, before.control, before.clock), True
+            return Progress(chain, 0, before.position, before.control, before.clock)
         if claim is not None:
-            return Progress(chain, 0, claim.position, claim.control, claim.clock), True
-        return Progress(chain, 0, cluster.log_start, NO_CONTROL), True
+            return Progress(chain, 0, claim.position, claim.control, claim.clock)
+        return Progress(chain, 0, cluster.log_start, NO_CONTROL)
 
     # ---- sessions
 

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Final, Protocol
 
 from simhash_core.errors import FirstseenError
-from streams.kafka.clients import GroupOffset
+from streams.kafka.clients import RawOffset
 from streams.kafka.errors import RecordsLostError
 from streams.kafka.log_reader import LogRecords
 from streams.kafka.producers import UNCHECKED, CommitChecks, ProducerRecord
@@ -43,7 +43,7 @@ class GroupMember(Protocol):
     async def close(self) -> None:
         """Leave the group after ``GroupEvents.revoked``; a static member keeps its partitions."""
 
-    def read(self, partition: int, offset: GroupOffset, reading: int) -> None:
+    def read(self, partition: int, offset: RawOffset, reading: int) -> None:
         """Read an owned partition from an offset; its records carry the number ``reading``.
 
         If brokers lost the record before the offset, this begins with the first record that came
@@ -65,15 +65,15 @@ class GroupMember(Protocol):
 
     async def metadata(self) -> bytes: ...
 
-    async def committed(self, partitions: Iterable[int]) -> dict[int, GroupOffset]:
-        """Return the group's committed offsets; ``next`` is -1 if a partition has none.
+    async def committed(self, partitions: Iterable[int]) -> dict[int, int]:
+        """Return the group's committed offsets; -1 if a partition has none.
 
         A partition with offsets in an open transaction is left out; the caller requests it again.
         Once a member has the offset of its partition, no earlier owner can commit any more. Raises
         ``UnansweredError``, ``BrokerRefusedError``.
         """
 
-    async def commit(self, offsets: Mapping[int, GroupOffset], note: str = "") -> None:
+    async def commit(self, offsets: Mapping[int, int], note: str = "") -> None:
         """Commit offsets outside of a transaction, with ``note`` as metadata.
 
         Raises ``StaleGenerationError`` if the group has rebalanced without this member,
@@ -159,13 +159,13 @@ class OutputCommitter(Protocol):
     async def commit(
         self,
         records: Sequence[ProducerRecord],
-        offsets: Mapping[int, GroupOffset],
+        offsets: Mapping[int, int],
         group_metadata: bytes,
         note: str = "",
         ends: Mapping[int, int] = MappingProxyType({}),
         checks: CommitChecks = UNCHECKED,
     ) -> dict[int, int]:
-        """Commit records, and the offsets by raw partition, with ``note`` as metadata.
+        """Commit records, and by raw partition the next offset to read, with ``note`` as metadata.
 
         Returns by changelog partition the offset after the last of ``records`` there. If this
         offset is not the one in ``ends``, no raw offset is committed for that partition, because

@@ -30,7 +30,6 @@ from simhash_core.log.participant import ShardReady
 from simhash_core.log.shard_stream import NewEntries, Ready
 from simhash_core.verdicts import DuplicateOf
 from streams.errors import BrokerUnavailableError, UnansweredError
-from streams.kafka.clients import GroupOffset
 from streams.kafka.errors import (
     AbortedError,
     FencedError,
@@ -200,6 +199,7 @@ class OutputCommits:
                 self._rules,
                 {each.shard.partition: each.change for each in commits},
                 self._participant.version,
+                {each.shard.partition: each.shard.epochs for each in commits},
             )
         if not all(each.shard.is_open or each.shard.is_opening for each in commits):
             return True  # a shard was closed since
@@ -216,7 +216,7 @@ class OutputCommits:
             with self._metrics.waiting("commit"):
                 ends = await self._committer.commit(
                     batch.records,
-                    self._group_offsets(commits, batch.offsets),
+                    batch.offsets,
                     self.metadata,
                     self._notes.note(counts),
                     batch.ends,
@@ -243,13 +243,6 @@ class OutputCommits:
             self._under_way, self._end = frozenset(), None
             end.set_result(None)
         return True
-
-    def _group_offsets(
-        self, commits: Sequence[_ShardCommit], offsets: Mapping[int, int]
-    ) -> dict[int, GroupOffset]:
-        """Return offsets with the leader epochs of the records before them."""
-        epochs = {each.shard.partition: each.shard.epochs for each in commits}
-        return {p: GroupOffset(offset, epochs[p].before(offset)) for p, offset in offsets.items()}
 
     async def _gather(self) -> None:
         """Let outputs of a fast stream gather, and those of a backlog for longer."""
@@ -466,7 +459,7 @@ class OutputCommits:
         self._metrics.shard_state(shard.partition, len(shard.store), stream.waiting)
 
     def _stored(self, commit: _ShardCommit, ends: Mapping[int, int]) -> StoredProgress:
-        _, ready, change, _ = commit
+        shard, ready, change, _ = commit
         return StoredProgress(
             ready.progress,
             ends.get(ready.partition, 0),
@@ -474,6 +467,7 @@ class OutputCommits:
             self._rules.identity,
             self._rules.reading,
             lineage=change.lineage.next(self._rules.writer),
+            leader_epoch=shard.epochs.before(ready.progress.next),
         )
 
     async def _note_abort(self, error: FirstseenError) -> None:

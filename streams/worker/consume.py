@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from simhash_core.errors import ErrorReason, FirstseenError
 from streams.errors import BrokerUnavailableError
-from streams.kafka.clients import NO_EPOCH, GroupOffset
+from streams.kafka.clients import NO_EPOCH, RawOffset
 from streams.kafka.raw_consumer import Fetched, RawRecords
 from streams.worker.alignment import LOOK_SECONDS, Alignment
 from streams.worker.context import WorkerContext
@@ -132,7 +132,7 @@ class Intake:
     def begin(self, shard: Shard, offset: int) -> None:
         shard.queue.next = offset
         self._merge.add(shard.queue)
-        start = GroupOffset(offset, shard.epochs.before(offset))
+        start = RawOffset(offset, shard.epochs.before(offset))
         self._member.read(shard.partition, start, shard.number)
 
     def end(self, shard: Shard) -> None:
@@ -254,7 +254,7 @@ class Intake:
             elif shard not in self._turned_back:
                 error = TopicRecreatedError(self._topic, run.partition, expected, first)
                 self._turned_back[shard] = time.monotonic(), error
-                self._read_again(shard, GroupOffset(expected, known))
+                self._read_again(shard, RawOffset(expected, known))
             return
         if known == NO_EPOCH and shard in self._turned_back:
             return
@@ -264,7 +264,7 @@ class Intake:
 
     # ---- records that brokers have lost
 
-    def _read_again(self, shard: Shard, offset: GroupOffset) -> None:
+    def _read_again(self, shard: Shard, offset: RawOffset) -> None:
         """Let the client compare epochs, as it did not if the broker had fewer records."""
         if offset.leader_epoch == NO_EPOCH:
             self._member.stop(shard.partition)

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -52,6 +53,7 @@ from streams.store.changelog_codec import (
 )
 from streams.store.entry_batch import StoreChange, records_of
 from streams.worker.fingerprint import PendingRecord
+from streams.worker.shard import LeaderEpochs
 
 logger = logging.getLogger(__name__)
 
@@ -152,11 +154,13 @@ async def output_batch(
     rules: OutputRules,
     stored: Mapping[int, StoreChange],
     version: int = versions.OLDEST,
+    epochs: Mapping[int, LeaderEpochs] = MappingProxyType({}),
 ) -> OutputBatch:
     """Return the records of a commit: outputs, then the changelog records of each shard.
 
     ``stored`` has the change of each shard's store. ``version`` is the version in force, for the
-    changelog records. The event loop gets turns in between.
+    changelog records. ``epochs`` has the leader epochs of the raw records of each shard. The event
+    loop gets turns in between.
     """
     batch = OutputBatch()
     changes: list[tuple[int, ChangelogRecord]] = []
@@ -189,10 +193,9 @@ async def output_batch(
                 batch.rejections.append(rejection)
                 batch.records.append(dead_letter_record(rejection, rules))
         made += 1  # writing a shard's commit takes as long as an output
-        changes += [
-            (partition, record)
-            for record in _changelog_records(partition, stored[partition], progress, rules, batch)
-        ]
+        leaders = epochs.get(partition, LeaderEpochs())
+        own = _changelog_records(partition, stored[partition], progress, leaders, rules, batch)
+        changes += [(partition, record) for record in own]
         batch.offsets[partition] = progress.next
     for partition, record in changes:
         key, value = written_in(record, version)
@@ -205,6 +208,7 @@ def _changelog_records(
     partition: int,
     change: StoreChange,
     progress: Progress,
+    epochs: LeaderEpochs,
     rules: OutputRules,
     batch: OutputBatch,
 ) -> list[ChangelogRecord]:
@@ -221,8 +225,10 @@ def _changelog_records(
         rules.writer,
         change.expired_before,
         change.lineage.next(rules.writer),
+        epochs.before(progress.next),
     )
-    return [*records, encode_progress(logged, offset, change.place.before or progress)]
+    before = change.place.before or progress
+    return [*records, encode_progress(logged, offset, before, epochs.before(before.next))]
 
 
 def _rows(columns: DocumentColumns) -> list[tuple[str, int, bytes]]:

@@ -20,7 +20,7 @@ from confluent_kafka import Message
 from simhash_core.errors import ProtocolError
 from simhash_core.log.records import Progress
 from simhash_core.log.shards import OwnedShard
-from streams.kafka.clients import NO_EPOCH, GroupOffset
+from streams.kafka.clients import NO_EPOCH, RawOffset
 from streams.monitoring.metrics import AcquisitionPhase
 from streams.store.shard_store import ShardStore
 from streams.worker.fingerprint import PendingRecord
@@ -93,10 +93,13 @@ class Acquisition:
         return max(0.0, last - began)
 
 
+_NOTHING_READ: Final = RawOffset(0)
+
+
 class LeaderEpochs:
     """The leader epochs of the raw records that were read, by their first offsets (KIP-320)."""
 
-    def __init__(self, start: GroupOffset) -> None:
+    def __init__(self, start: RawOffset = _NOTHING_READ) -> None:
         self._first = [start.next - 1]
         self._epochs = [start.leader_epoch]
 
@@ -125,7 +128,7 @@ class Shard:
     Attributes:
         number: The number of the assignment, which rises; fetched records carry it.
         slot: The slot of its index entries, after filling and until ``owned`` has it.
-        epochs: The leaders that wrote its raw records, once the group's offset is known.
+        epochs: The leaders that wrote its raw records, once the store is open.
         reads_as_before: Whether the reading rules are those of its last commit.
         lost_from: The raw offset from which on brokers lost records that this worker had read.
         progress: Where the shard continues, once the store is open.
@@ -141,7 +144,7 @@ class Shard:
 
     def __init__(self, partition: int, number: int, acquisition: Acquisition | None = None) -> None:
         self.partition = partition
-        self.epochs = LeaderEpochs(GroupOffset(0))
+        self.epochs = LeaderEpochs()
         self.reads_as_before = False
         self.lost_from: int | None = None
         self.number = number

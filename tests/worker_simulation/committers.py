@@ -14,7 +14,6 @@ from typing import Final, NoReturn, TypeVar
 
 from simhash_core.errors import FirstseenError
 from streams.errors import UnansweredError
-from streams.kafka.clients import GroupOffset
 from streams.kafka.errors import (
     AbortedError,
     FencedError,
@@ -137,14 +136,14 @@ class SimulatedTransactions(_Sends):
     async def commit(
         self,
         records: Sequence[ProducerRecord],
-        offsets: Mapping[int, GroupOffset],
+        offsets: Mapping[int, int],
         group_metadata: bytes,
         note: str = "",
         ends: Mapping[int, int] = MappingProxyType({}),  # noqa: ARG002 - the broker fences
         checks: CommitChecks = UNCHECKED,
     ) -> dict[int, int]:
         self._host.cluster.network.reached(self._host.machine, BEGIN)
-        kept = {p: Committed(each.next, note, each.leader_epoch) for p, each in offsets.items()}
+        kept = {partition: Committed(offset, note) for partition, offset in offsets.items()}
         metadata = GroupMetadata.decoded(group_metadata)
         return await self._host.in_client(
             self._in_turn(lambda: self._commit(records, kept, metadata, checks))
@@ -326,7 +325,7 @@ class SimulatedSends(_Sends):
     def __init__(
         self,
         host: Host,
-        commit_offsets: Callable[[Mapping[int, GroupOffset], str], Awaitable[None]],
+        commit_offsets: Callable[[Mapping[int, int], str], Awaitable[None]],
         *,
         changelog_topic: str,
         answer_seconds: float = 30.0,
@@ -348,7 +347,7 @@ class SimulatedSends(_Sends):
     async def commit(
         self,
         records: Sequence[ProducerRecord],
-        offsets: Mapping[int, GroupOffset],
+        offsets: Mapping[int, int],
         group_metadata: bytes,  # noqa: ARG002 - the member itself commits here
         note: str = "",
         ends: Mapping[int, int] = MappingProxyType({}),

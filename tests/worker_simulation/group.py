@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from streams.kafka.clients import NO_EPOCH, GroupOffset
 from tests.worker_simulation.network import Code, RefusedError
 
 if TYPE_CHECKING:
@@ -47,7 +46,6 @@ class Joined(NamedTuple):
 class Committed(NamedTuple):
     offset: int
     note: str
-    leader_epoch: int = NO_EPOCH
 
 
 class _State(Enum):
@@ -362,11 +360,13 @@ class GroupCoordinator:
         if committed:
             self.offsets.update(offsets)
 
-    def fetch_offsets(self, partitions: Iterable[int]) -> dict[int, GroupOffset]:
+    def fetch_offsets(self, partitions: Iterable[int]) -> dict[int, int]:
         unstable = {p for offsets in self._pending.values() for p in offsets}
-        none = Committed(NO_OFFSET, "")
-        kept = {p: self.offsets.get(p, none) for p in partitions if p not in unstable}
-        return {p: GroupOffset(each.offset, each.leader_epoch) for p, each in kept.items()}
+        return {
+            p: self.offsets[p].offset if p in self.offsets else NO_OFFSET
+            for p in partitions
+            if p not in unstable
+        }
 
     def _check_member(self, metadata: GroupMetadata) -> None:
         self._of(metadata.member_id, metadata.instance_id)

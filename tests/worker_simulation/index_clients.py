@@ -16,7 +16,6 @@ from typing import Any, Final, TypeVar, cast
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from simhash_core.errors import FirstseenError
-from simhash_core.log.records import Progress
 from simhash_core.log.versions import UnreadableVersionError
 from simhash_core.text.profiles import Profile
 from streams.errors import BrokerUnavailableError, UnansweredError
@@ -172,15 +171,7 @@ def refuse_newer(values: Iterable[bytes | None], reads: int) -> None:
 
 
 def last_progress(records: Iterable[Stored]) -> LoggedProgress | None:
-    return furthest(None, _logged(records))
-
-
-def progresses_of(records: Iterable[Stored]) -> list[Progress]:
-    return [each.progress for each in _logged(records)]
-
-
-def identities_of(records: Iterable[Stored]) -> list[str]:
-    return [each.identity for each in _logged(records)]
+    return furthest(None, logged_progress(records))
 
 
 def logged_batch(records: Sequence[Stored], name: str) -> LoggedBatch:
@@ -193,7 +184,7 @@ def logged_batch(records: Sequence[Stored], name: str) -> LoggedBatch:
     )
 
 
-def _logged(records: Iterable[Stored]) -> list[LoggedProgress]:
+def logged_progress(records: Iterable[Stored]) -> list[LoggedProgress]:
     kept = [record for record in records if record.key == PROGRESS_KEY]
     return list(logged_batch(kept, "changelog").decoded().progress) if kept else []
 

@@ -24,7 +24,6 @@ from streams.documents.output_records import (
     UniqueOutput,
     received_output,
 )
-from streams.kafka.clients import NO_EPOCH
 from streams.settings.settings import Delivery, Settings
 from streams.store.recovery import load_batch
 from streams.store.row_codec import StoreIdentity
@@ -36,7 +35,7 @@ from tests.simulation.documents import SimulatedDocument
 from tests.simulation.judge import Judge, ViolationError
 from tests.worker_simulation.cluster import Cluster
 from tests.worker_simulation.documents import IDENTITY, RawDocument
-from tests.worker_simulation.index_clients import identities_of, logged_batch, progresses_of
+from tests.worker_simulation.index_clients import last_progress, logged_batch, logged_progress
 from tests.worker_simulation.partitions import Stored, compacted
 from tests.worker_simulation.scenario import WorkerScenario
 
@@ -85,9 +84,10 @@ class WorkerJudge:
         """Read the log from the first progress on, which says whose index it is."""
         if self._identity is None:
             changelog = self._cluster.partition((self._topics.changelog, 0))
-            self._identity = next(iter(identities_of(changelog.read_committed())), None)
-            if self._identity is None:
+            first = next(iter(logged_progress(changelog.read_committed())), None)
+            if first is None:
                 return
+            self._identity = first.identity
         codec = LogCodec(self._identity)
         unread, self._unread = self._unread, []
         for stored in unread:
@@ -123,26 +123,25 @@ class WorkerJudge:
             committed = offsets.get(chain.partition)
             if exactly and (committed is None or committed.offset <= records[-1].offset):
                 return False
-            if any(partition == chain.partition for partition, _ in self._lost):
-                raw = self._cluster.partition((self._topics.raw, chain.partition))
-                epochs = {len(raw.lost_from)} if exactly else {len(raw.lost_from), NO_EPOCH}
-                if committed is None or committed.offset != records[-1].offset + 1:
-                    return False
-                if committed.leader_epoch not in epochs:
-                    return False
-            if not exactly and self._progress(chain) <= records[-1].offset:
+            has_lost = any(partition == chain.partition for partition, _ in self._lost)
+            if (has_lost or not exactly) and not self._has_progress(chain, records[-1].offset):
                 return False
         return not self._is_marker_missing()
 
-    def _progress(self, chain: Chain) -> int:
-        """Return the next raw offset in the changelog: the furthest one, which readers use."""
+    def _has_progress(self, chain: Chain, last: int) -> bool:
+        """Return whether the changelog has progress after the ``last`` raw record, and its epoch.
+
+        Readers use the furthest progress.
+        """
         changelogs = self._cluster.topics[self._topics.changelog].partitions
         if chain.partition >= len(changelogs):
-            return -1
-        progresses = progresses_of(changelogs[chain.partition].records)
-        of_topic = [each for each in progresses if each.chain.is_of(chain.topic_id)]
-        last = [e for e in of_topic if not any(e.chain.is_before(o.chain) for o in of_topic)]
-        return max((each.next for each in last), default=-1)
+            return False
+        logged = last_progress(changelogs[chain.partition].read_committed())
+        if logged is None or not logged.progress.chain.is_of(chain.topic_id):
+            return False
+        losses = len(self._cluster.partition((self._topics.raw, chain.partition)).lost_from)
+        is_read = not losses or logged.leader_epoch == losses
+        return is_read and logged.progress.next > last
 
     def _current(self) -> list[RawChain]:
         topic_id = self._cluster.topics[self._topics.raw].id
@@ -188,7 +187,7 @@ class WorkerJudge:
         """
         for number, partition in enumerate(self._cluster.topics[self._topics.changelog].partitions):
             last: Progress | None = None
-            for each in progresses_of(partition.read_committed()):
+            for each in (read.progress for read in logged_progress(partition.read_committed())):
                 if last is not None and last.chain == each.chain and each.next < last.next:
                     raise ViolationError(
                         f"shard {number}: progress {each} is committed after {last}"

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 from confluent_kafka import Message
 
 from streams.errors import BrokerUnavailableError, UnansweredError
-from streams.kafka.clients import NO_EPOCH, GroupOffset
+from streams.kafka.clients import NO_EPOCH, RawOffset
 from streams.kafka.errors import AbortedError, MemberFencedError, StaleGenerationError
 from streams.kafka.raw_consumer import Fetched, GroupEvents, RawRecords, message_bytes
 from tests.worker_simulation.cluster import Fetch, FetchAnswer
@@ -121,7 +121,7 @@ class SimulatedGroupMember:
             await self._host.client_done(self._ended)
         self._fetched.clear()
 
-    def read(self, partition: int, offset: GroupOffset, reading: int) -> None:
+    def read(self, partition: int, offset: RawOffset, reading: int) -> None:
         if partition in self._owned:
             losses = None if offset.leader_epoch == NO_EPOCH else offset.leader_epoch
             self._readings[partition] = _Reading(reading, offset.next, losses)
@@ -156,14 +156,14 @@ class SimulatedGroupMember:
 
         return await self._host.in_client(in_thread())
 
-    async def committed(self, partitions: Iterable[int]) -> dict[int, GroupOffset]:
+    async def committed(self, partitions: Iterable[int]) -> dict[int, int]:
         wanted = list(partitions)
         return await self._answered(
             "offset fetch", lambda: self._group.fetch_offsets(wanted), UnansweredError
         )
 
-    async def commit(self, offsets: Mapping[int, GroupOffset], note: str = "") -> None:
-        kept = {p: Committed(each.next, note, each.leader_epoch) for p, each in offsets.items()}
+    async def commit(self, offsets: Mapping[int, int], note: str = "") -> None:
+        kept = {partition: Committed(offset, note) for partition, offset in offsets.items()}
         metadata = self._named()
         try:
             await self._answered(

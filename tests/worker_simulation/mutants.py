@@ -22,7 +22,7 @@ from simhash_core.log.replica import Replica
 from simhash_core.log.shard_stream import ShardStream
 from simhash_core.log.versions import Readers
 from simhash_core.window import Window
-from streams.kafka.clients import GroupOffset
+from streams.kafka.clients import RawOffset
 from streams.kafka.producers import UNCHECKED
 from streams.kafka.raw_consumer import RawRecords
 from streams.settings.settings import Delivery
@@ -432,12 +432,6 @@ def _ends_without_the_log(stream: ShardStream[Any], next_chain: int, _: int) -> 
     stream._note_output()
 
 
-def _without_epochs(
-    _: OutputCommits, __: Sequence[Any], offsets: dict[int, int]
-) -> dict[int, GroupOffset]:
-    return {partition: GroupOffset(offset) for partition, offset in offsets.items()}
-
-
 def _keeps_in_flight(intake: Intake, shard: Shard) -> None:
     intake._merge.remove(shard.queue)
     intake._turned_back.pop(shard, None)
@@ -755,8 +749,16 @@ MUTANTS: Final = mutants(
             by(ShardStream, "end_chain", _ends_without_the_log),
             {**_RAW_LOSSES, "events": RAW_RECORDS_LOST_AND_PAUSES},
         ),
-        "offsets have no epoch": Tried(
-            by(OutputCommits, "_group_offsets", _without_epochs), _RAW_LOSSES
+        "progress has no epoch": Tried(
+            by(assignment, "RawOffset", lambda following, _: RawOffset(following)), _RAW_LOSSES
+        ),
+        "at least once, late progress of an earlier chain counts": Tried(
+            always(Chain, "is_before", False),
+            {
+                **_RAW_LOSSES,
+                "events": RAW_RECORDS_LOST_AND_PAUSES,
+                "delivery": Delivery.AT_LEAST_ONCE,
+            },
         ),
         "a former owner keeps its shard for ever": Tried(
             always(StandbyStores, "_is_replaced", False), {**_MOVES, "standbys": 0}
@@ -795,7 +797,7 @@ MUTANTS: Final = mutants(
             wrapped(
                 commit,
                 "output_batch",
-                lambda original, *batch: original(*batch[:-1], versions.NEWEST),
+                lambda original, *batch: original(*batch[:-2], versions.NEWEST, batch[-1]),
             ),
             _UPGRADE,
         ),

@@ -281,11 +281,10 @@ def may_lose_power(scenario: WorkerScenario) -> bool:
 def may_lose_raw_records(scenario: WorkerScenario) -> bool:
     """Return whether raw records may be lost, and others may get their offsets.
 
-    The judge follows the group's offsets, and one loss of records at a time.
+    The judge follows one loss of records at a time.
     """
     has_power = any(each.fault is Fault.POWER for each in scenario.events)
-    exactly = scenario.delivery is Delivery.EXACTLY_ONCE
-    return exactly and not (has_power or scenario.archive or scenario.again)
+    return not (has_power or scenario.archive or scenario.again)
 
 
 def draw_raw_losses(seed: int, seconds: float) -> list[Event]:

@@ -16,7 +16,6 @@ import pytest
 
 from simhash_core.errors import FirstseenError
 from streams.errors import BrokerRefusedError, UnansweredError
-from streams.kafka.clients import GroupOffset
 from streams.kafka.errors import (
     AbortedError,
     FencedError,
@@ -235,8 +234,7 @@ class Commits:
     ) -> dict[int, int]:
         committer = committer or self.committer
         metadata = await self.worker.member.metadata()
-        following = {partition: GroupOffset(each) for partition, each in offsets.items()}
-        return await committer.commit(self.records(value), following, metadata, checks=checks)
+        return await committer.commit(self.records(value), offsets, metadata, checks=checks)
 
 
 @asynccontextmanager
@@ -259,26 +257,19 @@ async def tried(commit: Callable[[], Awaitable[object]]) -> None:
     await commit()
 
 
-def next_of(offsets: Mapping[int, GroupOffset]) -> dict[int, int]:
-    """Return offsets without epochs, which differ between brokers where none was committed."""
-    return {partition: each.next for partition, each in offsets.items()}
-
-
 async def test_commit_is_seen_whole(isolating: Bench) -> None:
     async with committing(isolating) as each:
         committer, worker = each.committer, each.worker
         records = [*each.records(b"1", b"2"), ProducerRecord(each.changelog, None, b"3", 1)]
-        offsets = {0: GroupOffset(6), 2: GroupOffset(9, 3)}
-        ends = await committer.commit(records, offsets, worker.metadata, "note")
+        ends = await committer.commit(records, {0: 6, 2: 9}, worker.metadata, "note")
         assert ends == {0: 2, 1: 1}
         # The marker of the first transaction takes one more offset.
         assert await each.commit(b"4", {}) == {0: 4}
-        assert await committer.commit([], {0: GroupOffset(7)}, worker.metadata) == {}
-        committed: dict[int, GroupOffset] = {}
+        assert await committer.commit([], {0: 7}, worker.metadata) == {}
+        committed: dict[int, int] = {}
         while len(committed) < 3:
             committed = await worker.member.committed([0, 1, 2])
-        assert next_of(committed) == {0: 7, 1: -1, 2: 9}
-        assert committed[2].leader_epoch == 3
+        assert committed == {0: 7, 1: -1, 2: 9}
     assert isolating.committed(each.unique, 0, 3) == [b"1", b"2", b"4"]
 
 
@@ -289,13 +280,11 @@ async def test_commit_of_another_generation_is_refused(isolating: Bench) -> None
         second.member.open(second)
         await until(lambda: second.owned)
         with pytest.raises(StaleGenerationError):
-            await first.committer.commit(first.records(b"stale"), {0: GroupOffset(7)}, stale)
+            await first.committer.commit(first.records(b"stale"), {0: 7}, stale)
         await first.commit(b"fresh", {0: 8})
         await second.member.close()
         with pytest.raises(StaleGenerationError):
-            await first.committer.commit(
-                first.records(b"left"), {0: GroupOffset(9)}, second.metadata
-            )
+            await first.committer.commit(first.records(b"left"), {0: 9}, second.metadata)
     assert isolating.committed(first.unique, 0, 1) == [b"fresh"]
 
 
@@ -358,7 +347,7 @@ async def test_refused_record_aborts_a_commit(isolating: Bench) -> None:
             large = [*each.records(b"1"), ProducerRecord(each.unique, None, value, 0)]
             metadata = each.worker.metadata
             with pytest.raises(RecordTooLargeError):
-                await tried(partial(each.committer.commit, large, {0: GroupOffset(5)}, metadata))
+                await tried(partial(each.committer.commit, large, {0: 5}, metadata))
         await tried(partial(each.commit, b"2", {0: 6}))
     assert isolating.committed(each.unique, 0, 1) == [b"2"]
 
@@ -436,7 +425,7 @@ async def _one_joins_another(bench: Bench) -> tuple[Worker, Worker, list[frozens
     async def give_up(partitions: frozenset[int]) -> None:
         assert not second.owned
         await asyncio.sleep(0.5)
-        await first.member.commit({each: GroupOffset(40 + each) for each in partitions})
+        await first.member.commit({each: 40 + each for each in partitions})
         assert not second.owned
         given_up.append(partitions)
 
@@ -460,7 +449,7 @@ async def test_partition_is_given_up_before_another_has_it(bench: Bench) -> None
     assert given_up == [second.owned]
     assert first.owned == {0, 1, 2} - second.owned
     offsets = {each: 40 + each if each in second.owned else -1 for each in range(3)}
-    assert next_of(await second.member.committed(range(3))) == offsets
+    assert await second.member.committed(range(3)) == offsets
     first.on_revoke = None
     await first.member.close()
     await until(lambda: len(second.owned) == 3)
@@ -484,23 +473,23 @@ async def test_each_generation_is_announced(bench: Bench) -> None:
 
 async def test_offsets_are_committed_outside_of_transactions(bench: Bench) -> None:
     worker = await joined(bench)
-    await worker.member.commit({0: GroupOffset(4), 1: GroupOffset(2)}, "note")
-    assert next_of(await worker.member.committed([0, 1, 2])) == {0: 4, 1: 2, 2: -1}
+    await worker.member.commit({0: 4, 1: 2}, "note")
+    assert await worker.member.committed([0, 1, 2]) == {0: 4, 1: 2, 2: -1}
     assert await worker.member.log_start(0) == 0
     await worker.member.close()
     with pytest.raises(FirstseenError):
-        await worker.member.commit({0: GroupOffset(5)})
+        await worker.member.commit({0: 5})
 
 
 async def test_offset_in_an_open_transaction_is_left_out(isolating: Bench) -> None:
     worker = await joined(isolating)
     commit = isolating.open_transaction(worker.metadata, 5)
-    assert next_of(await worker.member.committed([0, 1])) == {1: -1}
+    assert await worker.member.committed([0, 1]) == {1: -1}
     commit()
-    committed: dict[int, GroupOffset] = {}
+    committed: dict[int, int] = {}
     while 0 not in committed:
         committed = await worker.member.committed([0, 1])
-    assert next_of(committed) == {0: 5, 1: -1}
+    assert committed == {0: 5, 1: -1}
     await worker.member.close()
 
 
@@ -539,7 +528,7 @@ async def test_epoch_of_a_member_that_keeps_its_partitions_rises(assigning: Benc
         assert fourth.events == [("assigned", frozenset())]
         for stale in (before, alone):
             with pytest.raises(StaleGenerationError):
-                await each.committer.commit(each.records(b"stale"), {0: GroupOffset(7)}, stale)
+                await each.committer.commit(each.records(b"stale"), {0: 7}, stale)
         await each.commit(b"fresh", {0: 8})
         for other in (*others, fourth):
             await other.member.close()

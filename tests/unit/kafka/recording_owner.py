@@ -10,7 +10,7 @@ from typing import Any
 
 from simhash_core.errors import FirstseenError
 from streams.kafka.client_config import raw_consumer_config
-from streams.kafka.clients import GroupOffset
+from streams.kafka.clients import RawOffset
 from streams.kafka.raw_consumer import Fetched, RawConsumer
 from streams.settings.settings import Settings
 from streams.worker.clients import GroupMember
@@ -84,7 +84,7 @@ class RecordingOwner:
     def read(self, partition: int, offset: int) -> int:
         assert self.consumer is not None
         self.readings += 1
-        self.consumer.read(partition, GroupOffset(offset), self.readings)
+        self.consumer.read(partition, RawOffset(offset), self.readings)
         return self.readings
 
     async def committed(self, partitions: Iterable[int]) -> dict[int, int]:
@@ -94,8 +94,7 @@ class RecordingOwner:
         deadline = time.monotonic() + WAIT_SECONDS
         while missing := wanted - offsets.keys():
             assert time.monotonic() < deadline, f"offsets of {missing} are not stable"
-            committed = await self.consumer.committed(missing)
-            offsets |= {partition: each.next for partition, each in committed.items()}
+            offsets |= await self.consumer.committed(missing)
         return offsets
 
     def fetched(self) -> None:

@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from simhash_core.errors import FirstseenError
 from streams.errors import BrokerRefusedError, UnansweredError
 from streams.kafka import raw_consumer
-from streams.kafka.clients import Consumer, GroupOffset, Producer, committed_offsets
+from streams.kafka.clients import Consumer, Producer, RawOffset, committed_offsets
 from streams.kafka.errors import AbortedError, MemberFencedError, StaleGenerationError, judge
 from streams.kafka.raw_consumer import Fetched, RawConsumer
 from tests.rigs.async_tests import WAIT_SECONDS, until
@@ -116,8 +116,7 @@ async def test_committed_offsets_without_an_answer_are_requested_in_parts(
         return committed_offsets(client, partitions, seconds)
 
     monkeypatch.setattr(raw_consumer, "committed_offsets", committed)
-    offsets = await consumer.committed([0, 1])
-    assert {partition: each.next for partition, each in offsets.items()} == {0: -1, 1: -1}
+    assert await consumer.committed([0, 1]) == {0: -1, 1: -1}
     assert wanted == [2, 1, 1, 1]  # all, one that does not exist, and the halves
     await consumer.close()
 
@@ -158,12 +157,12 @@ async def test_partitions_that_are_lost_come_back(own_kafka_broker: Broker) -> N
     await until(lambda: len(owner.events) >= 3)
     await asyncio.to_thread(produce, own_kafka_broker, topic, {0: 5})
     await until(lambda: owner.count == 15)
-    await _once(lambda: consumer.commit({0: GroupOffset(15)}), StaleGenerationError, AbortedError)
+    await _once(lambda: consumer.commit({0: 15}), StaleGenerationError, AbortedError)
     await asyncio.to_thread(server.kill)
     with pytest.raises(UnansweredError):
         await consumer.committed([0])
     await asyncio.to_thread(server.start)
-    assert await _once(lambda: consumer.committed([0]), UnansweredError) == {0: GroupOffset(15)}
+    assert await _once(lambda: consumer.committed([0]), UnansweredError) == {0: 15}
     await asyncio.to_thread(produce, own_kafka_broker, topic, {0: 5})
     await until(lambda: owner.count == 20)
     await consumer.close()
@@ -242,7 +241,7 @@ def reading(monkeypatch: pytest.MonkeyPatch) -> tuple[RawConsumer, Any, list[Fet
     monkeypatch.setattr(consumer._inbox, "put", fetched.append)
     monkeypatch.setattr(consumer, "_announce", lambda *_: None)
     consumer._owned = {0}
-    consumer._read(0, GroupOffset(5), 1)
+    consumer._read(0, RawOffset(5), 1)
     return consumer, client, fetched
 
 
@@ -270,7 +269,7 @@ def test_nothing_of_an_earlier_reading_is_handed_over(reading: Reading) -> None:
     """Not while the client cannot seek yet, nor what waited when the partition was lost."""
     consumer, client, fetched = reading
     client.seek.side_effect = KafkaException(KafkaError(KafkaError._STATE))
-    consumer._read(0, GroupOffset(9), 2)
+    consumer._read(0, RawOffset(9), 2)
     for each in (message(7, END), message(6)):
         consumer._hand_over([each])
     assert [dict(each.empty) for each in fetched] == [{}]
@@ -283,7 +282,7 @@ def test_nothing_of_an_earlier_reading_is_handed_over(reading: Reading) -> None:
     consumer._overflow.append(message(10))
     consumer._on_lost(client, [TopicPartition("raw", 0)])
     consumer._on_assign(client, [TopicPartition("raw", 0)])
-    consumer._read(0, GroupOffset(3), 3)
+    consumer._read(0, RawOffset(3), 3)
     consumer._hand_over([*consumer._overflow, message(3)])
     assert runs(fetched) == [(3, [3])]
 
@@ -301,7 +300,7 @@ async def test_a_commit_says_what_is_known(
 ) -> None:
     consumer, client, _ = reading
     client.commit.side_effect = KafkaException(KafkaError(code))
-    committing = asyncio.ensure_future(consumer.commit({0: GroupOffset(5)}))
+    committing = asyncio.ensure_future(consumer.commit({0: 5}))
     await asyncio.sleep(0)
     consumer._calls.serve()
     with pytest.raises(expected):

@@ -14,7 +14,7 @@ from confluent_kafka import TopicPartition
 from simhash_core.documents import SourcePosition
 from streams.errors import UnansweredError
 from streams.kafka.client_config import output_config
-from streams.kafka.clients import Consumer, GroupOffset
+from streams.kafka.clients import Consumer
 from streams.kafka.errors import AbortedError, FencedError, TransactionError
 from streams.kafka.producers import AcknowledgedSends, ProducerRecord, RecordTooLargeError
 from streams.kafka.transactions import OutputTransactions
@@ -59,7 +59,7 @@ class Scene:
         return made
 
     async def sends(
-        self, commit: Callable[[Mapping[int, GroupOffset], str], Awaitable[None]]
+        self, commit: Callable[[Mapping[int, int], str], Awaitable[None]]
     ) -> AcknowledgedSends:
         config = output_config(self.settings)
         made = AcknowledgedSends(config, commit, changelog_topic=self.changelog, answer_seconds=10)
@@ -107,11 +107,11 @@ async def test_a_broker_that_stands_still_leaves_it_unknown(kafka_broker: Broker
 
     async with scene.member() as group:
         commits = await scene.transactions(timeout_seconds=2)
-        await commits.commit([scene.record(b"a")], {0: GroupOffset(1)}, group)
+        await commits.commit([scene.record(b"a")], {0: 1}, group)
         server.send_signal(signal.SIGSTOP)
         try:
             with pytest.raises(UnansweredError):
-                await commits.commit([scene.record(b"b")], {0: GroupOffset(2)}, group)
+                await commits.commit([scene.record(b"b")], {0: 2}, group)
         finally:
             server.send_signal(signal.SIGCONT)
         await commit_at_last(commits, [scene.record(b"c")], group)
@@ -147,7 +147,7 @@ async def test_a_transaction_that_fails_slowly_names_its_time_limit(
         missing = ProducerRecord(f"{scene.name}.missing", b"k", b"v")
         limit = r"of the 2 s that a transaction may take.* raise session_timeout_seconds"
         with pytest.raises((AbortedError, UnansweredError), match=limit):
-            await made.commit([missing], {0: GroupOffset(1)}, metadata)
+            await made.commit([missing], {0: 1}, metadata)
         await made.close()
 
 
@@ -158,10 +158,10 @@ async def test_a_missing_topic_is_no_success(kafka_broker: Broker) -> None:
         record = ProducerRecord(f"{scene.name}.missing", b"k", b"v")
         records = [record, scene.entry(0)]
         with pytest.raises((AbortedError, TransactionError)):
-            await commits.commit(records, {0: GroupOffset(1)}, group)
+            await commits.commit(records, {0: 1}, group)
         # From the second try on each record has a report, so the message can name its topic.
         with pytest.raises((AbortedError, TransactionError), match=record.topic):
-            await commits.commit(records, {0: GroupOffset(1)}, group)
+            await commits.commit(records, {0: 1}, group)
         await commits.close()
 
 
@@ -171,7 +171,7 @@ async def test_acknowledged_sends_commit_offsets_after_the_records(broker: Broke
         assert scene.owner.consumer is not None
         sends = await scene.sends(scene.owner.consumer.commit)
         records = [scene.record(b"a"), scene.entry(1), scene.entry(1), scene.entry(0)]
-        assert await sends.commit(records, {0: GroupOffset(5)}, group) == {1: 2, 0: 1}
+        assert await sends.commit(records, {0: 5}, group) == {1: 2, 0: 1}
         assert await scene.owner.committed([0]) == {0: 5}
         assert await sends.commit([scene.entry(1)], {}, group) == {1: 3}
         await sends.close()
@@ -196,11 +196,11 @@ async def test_acknowledged_sends_commit_no_offset_with_a_record_too_large(
 
     sends = await scene.sends(commit)
     with pytest.raises(RecordTooLargeError):
-        await sends.commit([scene.record(os.urandom(5000))], {0: GroupOffset(1)}, b"")
+        await sends.commit([scene.record(os.urandom(5000))], {0: 1}, b"")
     assert committed == []
-    await sends.commit([scene.record(b"small")], {0: GroupOffset(1)}, b"")
+    await sends.commit([scene.record(b"small")], {0: 1}, b"")
     await sends.close()
-    assert committed == [{0: GroupOffset(1)}]
+    assert committed == [{0: 1}]
 
 
 async def test_transactions_need_a_broker_that_answers(kafka_broker: Broker) -> None:

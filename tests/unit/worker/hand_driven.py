@@ -35,7 +35,7 @@ from simhash_core.log.participant import Participant
 from simhash_core.log.records import Bundle, LogRecord, Packet
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.verdicts import Rejection
-from streams.kafka.clients import GroupOffset
+from streams.kafka.clients import RawOffset
 from streams.kafka.errors import AbortedError, UnverifiedError
 from streams.kafka.log_reader import LogRecords
 from streams.kafka.producers import UNCHECKED, CommitChecks, ProducerRecord
@@ -232,7 +232,7 @@ class Member:
     async def close(self) -> None:
         self.is_closed = True
 
-    def read(self, partition: int, offset: GroupOffset, reading: int) -> None:
+    def read(self, partition: int, offset: RawOffset, reading: int) -> None:
         self.reads.append((partition, offset.next, reading))
 
     def stop(self, partition: int) -> None:
@@ -258,14 +258,14 @@ class Member:
     async def metadata(self) -> bytes:
         return self.generation
 
-    async def committed(self, partitions: Iterable[int]) -> dict[int, GroupOffset]:
+    async def committed(self, partitions: Iterable[int]) -> dict[int, int]:
         if self.error is not None:
             raise self.error
         stable = set(partitions) - self._broker.unstable
-        return {p: GroupOffset(self._broker.offsets.get(p, -1)) for p in stable}
+        return {partition: self._broker.offsets.get(partition, -1) for partition in stable}
 
-    async def commit(self, offsets: Mapping[int, GroupOffset], note: str = "") -> None:  # noqa: ARG002
-        self._broker.offsets |= {p: each.next for p, each in offsets.items()}
+    async def commit(self, offsets: Mapping[int, int], note: str = "") -> None:  # noqa: ARG002
+        self._broker.offsets |= offsets
 
     async def log_start(self, partition: int) -> int:  # noqa: ARG002 - as of each
         return 0
@@ -306,7 +306,7 @@ class Committer:
     async def commit(
         self,
         records: Sequence[ProducerRecord],
-        offsets: Mapping[int, GroupOffset],
+        offsets: Mapping[int, int],
         group_metadata: bytes,
         note: str = "",  # noqa: ARG002
         ends: Mapping[int, int] = MappingProxyType({}),  # noqa: ARG002 - the broker fences
@@ -329,8 +329,7 @@ class Committer:
             await checks.read()
         finally:
             self._broker.unstable -= offsets.keys()
-        following = {p: each.next for p, each in offsets.items()}
-        sent = self._broker.commit(records, following) if step.is_done else {}
+        sent = self._broker.commit(records, offsets) if step.is_done else {}
         if step.error is not None:
             raise step.error
         return sent
