@@ -52,12 +52,20 @@ class Loss:
         self._stream.reconnect()
 
 
-@pytest.mark.parametrize(("state", "after"), [("running", 8), ("stopped", 8), ("stopped", 60)])
+@pytest.mark.parametrize(
+    ("state", "after", "options"),
+    [
+        ("running", 8, []),
+        ("stopped", 8, []),
+        ("stopped", 60, []),
+        ("stopped", 60, ["delivery=at_least_once"]),
+    ],
+)
 def test_records_that_take_the_offsets_of_lost_ones_have_outputs(
-    own_kafka_broker: Broker, tmp_path: Path, state: str, after: int
+    own_kafka_broker: Broker, tmp_path: Path, state: str, after: int, options: list[str]
 ) -> None:
     kept, lost, new = documents(1, 30), documents(2, 20), documents(3, after)
-    with Stream(own_kafka_broker, tmp_path, raw_partitions=1) as stream:
+    with Stream(own_kafka_broker, tmp_path, raw_partitions=1, options=options) as stream:
         loss = Loss(kafka_server(own_kafka_broker), stream)
         worker = stream.started()
         send_and_settle(stream, kept)

@@ -145,7 +145,9 @@ BEFORE: Final = Progress(CHAIN, 10, 17, 15)
 WRITER: Final = b"writer-1"
 DELETIONS: Final = LoggedDeletions(17 << 16, [17 << 16 | 1])
 LINEAGE: Final = UNKNOWN.next("w-0").next("w-1").next("w-1")
-STORED: Final = StoredProgress(PROGRESS, 57, TIME_MS, INDEX, READING, lineage=UNKNOWN.next("w-0"))
+STORED: Final = StoredProgress(
+    PROGRESS, 57, TIME_MS, INDEX, READING, lineage=UNKNOWN.next("w-0"), leader_epoch=7
+)
 OWNER: Final = StoreIdentity(INDEX, "news", 2, "changelogTopicId")
 
 

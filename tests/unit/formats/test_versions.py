@@ -63,9 +63,11 @@ ENDS_OF_A_WRITER: Final = encode_end(DELETIONS.first, WRITER)
 # Each record with what is read from it.
 BEGINNING: Final = LoggedProgress(PROGRESS, INDEX, READING)
 OF_A_WORKER: Final = LoggedProgress(PROGRESS, INDEX, READING, "w-1")
+OF_LEADERS: Final = LoggedProgress(PROGRESS, INDEX, READING, "w-1", leader_epoch=7)
 OF_WORKERS: Final = {
     "progress with a window": LoggedProgress(WINDOWED, INDEX, READING, "w-1", 18 << 16),
     "progress with a lineage": LoggedProgress(PROGRESS, INDEX, READING, "w-1", 0, LINEAGE),
+    "progress with a leader epoch": LoggedProgress(PROGRESS, INDEX, READING, "w-1", 0, LINEAGE, 7),
 }
 CHANGELOG: Final[dict[str, tuple[ChangelogRecord, object]]] = {
     "entries": (encode_block(entry_block(ENTRIES)), ENTRIES),
@@ -78,6 +80,7 @@ CHANGELOG: Final[dict[str, tuple[ChangelogRecord, object]]] = {
 OF_A_WRITER: Final[dict[str, tuple[ChangelogRecord, object]]] = {
     "entries": (encode_block(entry_block(ENTRIES), WRITER, 30), ENTRIES),
     "progress": (encode_progress(OF_A_WORKER, 31, BEFORE), OF_A_WORKER),
+    "progress with leader epochs": (encode_progress(OF_LEADERS, 31, BEFORE, 6), OF_LEADERS),
     "deletions": (encode_deletions(DELETIONS, WRITER), DELETIONS),
     "end of entries": (ENDS_OF_A_WRITER[0], LoggedEnd(DELETIONS.first, WRITER)),
     "end of deletions": (ENDS_OF_A_WRITER[1], LoggedEnd(DELETIONS.first, WRITER)),

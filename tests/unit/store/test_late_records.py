@@ -65,10 +65,10 @@ def test_entries_count_only_where_their_writer_expects_them() -> None:
 
 def test_progress_elsewhere_says_the_one_before() -> None:
     now, before = Progress(CHAIN, 50, 9, 8), Progress(CHAIN, 40, 7, 6)
-    logged = LoggedProgress(now, INDEX, READING, "w", 3)
-    record = encode_progress(logged, 9, before)
+    logged = LoggedProgress(now, INDEX, READING, "w", 3, leader_epoch=7)
+    record = encode_progress(logged, 9, before, 6)
     assert decoded_at(9, record).progress == [logged]
-    assert decoded_at(10, record).progress == [replace(logged, progress=before)]
+    assert decoded_at(10, record).progress == [replace(logged, progress=before, leader_epoch=6)]
 
 
 def test_writers_have_keys_of_their_own_for_entries_and_deletions() -> None:

@@ -26,6 +26,7 @@ from streams.store.row_store import StoreAheadError
 from streams.store.shard_store import ShardStore
 from tests.unit.store.samples import CHAIN, INDEX, READING, batch_of, memory_store
 
+AFTER_LOSS = CHAIN.after_loss()
 CREATED_AGAIN = Chain(CHAIN.topic, "another topic id", CHAIN.partition)
 COMMAND = ""
 
@@ -33,7 +34,7 @@ logged = st.builds(
     lambda chain, following, position, writer, expired: LoggedProgress(
         Progress(chain, following, position, position - 1), INDEX, READING, writer, expired
     ),
-    st.sampled_from([CHAIN, CHAIN, CHAIN, CREATED_AGAIN]),
+    st.sampled_from([CHAIN, CHAIN, CHAIN, AFTER_LOSS, CREATED_AGAIN]),
     st.integers(0, 5),
     st.integers(0, 3),
     st.sampled_from(["worker-1", "worker-2", "worker-2", COMMAND]),
@@ -96,10 +97,20 @@ def test_progress_that_goes_back_is_reported_once(caplog: pytest.LogCaptureFixtu
         # A command begins a new log, and a topic that was created again starts from 0.
         (at(9, 9, writer=COMMAND), False),
         (at(0, 3, chain=CREATED_AGAIN), False),
+        # Brokers lost records from 8 on, and a former owner has not noticed it.
+        (at(8, 5, chain=AFTER_LOSS), False),
     ],
 )
 def test_which_progress_goes_back(read: LoggedProgress, *, is_refused: bool) -> None:
     assert goes_back(read, at(10, 5).progress) is is_refused
+
+
+@pytest.mark.parametrize("following", [9, 10, 12])
+def test_progress_of_a_chain_that_has_ended_goes_back(following: int) -> None:
+    late = at(following, 6)
+    assert goes_back(late, at(10, 5, chain=AFTER_LOSS).progress)
+    assert goes_back(late, at(10, 5, chain=AFTER_LOSS.after_loss()).progress)
+    assert not goes_back(replace(late, writer=COMMAND), at(10, 5, chain=AFTER_LOSS).progress)
 
 
 @pytest.mark.parametrize(
