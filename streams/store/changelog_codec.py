@@ -64,8 +64,8 @@ WRITER_BYTES: Final = 8
 NO_WRITER: Final = b""
 """The writer of records that were written in transactions or by earlier releases."""
 ANYWHERE: Final = -1
-_NO_EPOCHS: Final = (NO_EPOCH, NO_EPOCH)
 """The offset of records that count at any offset."""
+_NO_EPOCHS: Final = (NO_EPOCH, NO_EPOCH)
 
 _JOINED_ENTRIES: Final = 4096
 _ENTRY_TAGS: Final = (ENTRIES_TAG, DELETIONS_TAG)
