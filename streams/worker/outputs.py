@@ -149,6 +149,9 @@ class OutputBatch:
         return counts
 
 
+_NO_LEADERS: Final = LeaderEpochs()
+
+
 async def output_batch(
     shards: Sequence[ShardReady[PendingRecord]],
     rules: OutputRules,
@@ -193,7 +196,7 @@ async def output_batch(
                 batch.rejections.append(rejection)
                 batch.records.append(dead_letter_record(rejection, rules))
         made += 1  # writing a shard's commit takes as long as an output
-        leaders = epochs.get(partition, LeaderEpochs())
+        leaders = epochs.get(partition, _NO_LEADERS)
         own = _changelog_records(partition, stored[partition], progress, leaders, rules, batch)
         changes += [(partition, record) for record in own]
         batch.offsets[partition] = progress.next
