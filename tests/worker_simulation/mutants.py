@@ -391,14 +391,14 @@ async def _begin_all(original: Function, shards: Assignment, new: Sequence[Shard
 def _from_the_beginning(
     original: Function,
     shards: Assignment,
-    store: object,
+    stored: object,
     chain: Chain,
     cluster: Any,  # noqa: ANN401 - private to its module
-) -> tuple[Progress, bool]:
-    first, is_new = original(shards, store, chain, cluster)
-    if is_new and cluster.claim is not None:
+) -> Progress:
+    first: Progress = original(shards, stored, chain, cluster)
+    if cluster.claim is not None:
         first = Progress(chain, 0, cluster.log_start, NO_CONTROL)
-    return first, is_new
+    return first
 
 
 class _Furthest(dict[int, int]):
@@ -589,8 +589,8 @@ MUTANTS: Final = mutants(
         "the first progress of a shard is not committed": Tried(
             wrapped(
                 Assignment,
-                "_progress",
-                lambda original, *arguments: (original(*arguments)[0], False),
+                "_resume",
+                lambda original, *arguments: original(*arguments) and False,
             ),
             {
                 **group_of(
@@ -607,7 +607,7 @@ MUTANTS: Final = mutants(
         ),
         "a new shard reads the log from its beginning, beside control records that it lacks": Tried(
             (
-                wrapped(Assignment, "_progress", _from_the_beginning),
+                wrapped(Assignment, "_first_progress", _from_the_beginning),
                 by(Assignment, "_begin_new", _begin_at_once),
             ),
             {
