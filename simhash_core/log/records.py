@@ -46,6 +46,8 @@ def index_of(sequence: int) -> int:
 
 
 NO_OFFSET: Final = -1  # before the first
+NO_EPOCH: Final = -1
+"""The leader epoch of no raw record, or of one from a broker that does not return epochs."""
 
 
 _LOSSES: Final = "~"

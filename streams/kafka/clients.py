@@ -28,6 +28,7 @@ import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition, admin
 
 from simhash_core.documents import SourcePosition
+from simhash_core.log.records import NO_EPOCH
 
 # ---- Blocking calls of a client, in order, in a thread that is abandoned if one hangs.
 
@@ -296,10 +297,6 @@ atexit.register(await_ends, _EXIT_SECONDS)
 # ---- The offsets of partitions at a broker: first, last, and committed.
 #
 # Each function tries once; ``streams.kafka.errors`` retries.
-
-
-NO_EPOCH: Final = -1
-"""The leader epoch of no record, or of one from a broker that does not return epochs."""
 
 
 class RawOffset(NamedTuple):

@@ -29,9 +29,9 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from simhash_core.errors import FirstseenError
+from simhash_core.log.records import NO_EPOCH
 from streams.errors import BrokerRefusedError, BrokerUnavailableError, UnansweredError
 from streams.kafka.clients import (
-    NO_EPOCH,
     Consumer,
     RawOffset,
     committed_offsets,

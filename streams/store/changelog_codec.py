@@ -35,13 +35,13 @@ from simhash_core.log import versions
 from simhash_core.log.records import (
     BUNDLE_DOCUMENTS_LIMIT,
     INDEX_BITS,
+    NO_EPOCH,
     Chain,
     Progress,
     index_of,
     log_offset_of,
 )
 from simhash_core.log.versions import UnreadableVersionError
-from streams.kafka.clients import NO_EPOCH
 from streams.store.columns_codec import (
     DECODE_ERRORS,
     ColumnsError,

@@ -18,9 +18,8 @@ from simhash_core.errors import ErrorReason, FirstseenError
 from simhash_core.fingerprints.bands import NO_BANDS, Bands
 from simhash_core.index import key_filter
 from simhash_core.index.prints import Prints, band_keys_at, joined_prints
-from simhash_core.log.records import Chain, Progress
+from simhash_core.log.records import NO_EPOCH, Chain, Progress
 from simhash_core.log.shard_stream import NewEntries
-from streams.kafka.clients import NO_EPOCH
 from streams.store.columns_codec import DIGEST_BYTES, WORD_BYTES
 from streams.store.lineage import UNKNOWN, Lineage
 

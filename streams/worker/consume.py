@@ -15,8 +15,9 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from simhash_core.errors import ErrorReason, FirstseenError
+from simhash_core.log.records import NO_EPOCH
 from streams.errors import BrokerUnavailableError
-from streams.kafka.clients import NO_EPOCH, RawOffset
+from streams.kafka.clients import RawOffset
 from streams.kafka.raw_consumer import Fetched, RawRecords
 from streams.worker.alignment import LOOK_SECONDS, Alignment
 from streams.worker.context import WorkerContext

@@ -18,9 +18,9 @@ from typing import Final
 from confluent_kafka import Message
 
 from simhash_core.errors import ProtocolError
-from simhash_core.log.records import Progress
+from simhash_core.log.records import NO_EPOCH, Progress
 from simhash_core.log.shards import OwnedShard
-from streams.kafka.clients import NO_EPOCH, RawOffset
+from streams.kafka.clients import RawOffset
 from streams.monitoring.metrics import AcquisitionPhase
 from streams.store.shard_store import ShardStore
 from streams.worker.fingerprint import PendingRecord

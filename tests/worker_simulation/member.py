@@ -16,8 +16,9 @@ from typing import Any, Final, TypeVar
 
 from confluent_kafka import Message
 
+from simhash_core.log.records import NO_EPOCH
 from streams.errors import BrokerUnavailableError, UnansweredError
-from streams.kafka.clients import NO_EPOCH, RawOffset
+from streams.kafka.clients import RawOffset
 from streams.kafka.errors import AbortedError, MemberFencedError, StaleGenerationError
 from streams.kafka.raw_consumer import Fetched, GroupEvents, RawRecords, message_bytes
 from tests.worker_simulation.cluster import Fetch, FetchAnswer
