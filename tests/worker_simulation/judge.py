@@ -25,6 +25,7 @@ from streams.documents.output_records import (
     received_output,
 )
 from streams.settings.settings import Delivery, Settings
+from streams.store.changelog_codec import LoggedProgress
 from streams.store.recovery import load_batch
 from streams.store.row_codec import StoreIdentity
 from streams.store.shard_directory import open_shard
@@ -124,24 +125,23 @@ class WorkerJudge:
             if exactly and (committed is None or committed.offset <= records[-1].offset):
                 return False
             has_lost = any(partition == chain.partition for partition, _ in self._lost)
-            if (has_lost or not exactly) and not self._has_progress(chain, records[-1].offset):
-                return False
+            if not exactly or has_lost:
+                logged = self._progress(chain)
+                if logged is None or logged.progress.next <= records[-1].offset:
+                    return False
+                raw = self._cluster.partition((self._topics.raw, chain.partition))
+                if has_lost and logged.leader_epoch != raw.records[-1].leader_epoch:
+                    return False
         return not self._is_marker_missing()
 
-    def _has_progress(self, chain: Chain, last: int) -> bool:
-        """Return whether the changelog has progress after the ``last`` raw record, and its epoch.
-
-        Readers use the furthest progress.
-        """
+    def _progress(self, chain: Chain) -> LoggedProgress | None:
+        """Return the progress in the changelog: the furthest one, which readers use."""
         changelogs = self._cluster.topics[self._topics.changelog].partitions
         if chain.partition >= len(changelogs):
-            return False
+            return None
         logged = last_progress(changelogs[chain.partition].read_committed())
-        if logged is None or not logged.progress.chain.is_of(chain.topic_id):
-            return False
-        losses = len(self._cluster.partition((self._topics.raw, chain.partition)).lost_from)
-        is_read = not losses or logged.leader_epoch == losses
-        return is_read and logged.progress.next > last
+        is_of_topic = logged is not None and logged.progress.chain.is_of(chain.topic_id)
+        return logged if is_of_topic else None
 
     def _current(self) -> list[RawChain]:
         topic_id = self._cluster.topics[self._topics.raw].id

@@ -116,6 +116,7 @@ _COMPACTED_SHARE: Final = 0.3
 _POWER_SHARE: Final = 0.1
 _REPORTS_SHARE: Final = 0.1
 _RAW_SHARE: Final = 0.15
+_NOT_AGAIN_SHARE: Final = 0.5
 _DEAF_SHARE: Final = 0.15
 _DEAF_SECONDS: Final = 300.0  # longer than all may take once the other faults are over
 _OTHERS_SHARE: Final = 0.1
@@ -285,6 +286,12 @@ def may_lose_raw_records(scenario: WorkerScenario) -> bool:
     """
     has_power = any(each.fault is Fault.POWER for each in scenario.events)
     return not (has_power or scenario.archive or scenario.again)
+
+
+def sends_others_after_power(scenario: WorkerScenario) -> bool:
+    """Return whether raw records that were lost with power are not all sent again, and in order."""
+    rng = random.Random(f"lost with power {scenario.seed}")
+    return rng.random() < _NOT_AGAIN_SHARE and not (scenario.archive or scenario.again)
 
 
 def draw_raw_losses(seed: int, seconds: float) -> list[Event]:

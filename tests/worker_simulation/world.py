@@ -64,6 +64,7 @@ from tests.worker_simulation.scenario import (
     StoreFate,
     WorkerScenario,
     draw_worker_scenario,
+    sends_others_after_power,
 )
 from tests.worker_simulation.worker import Place, Worker, settings_of
 
@@ -662,8 +663,15 @@ class World:
         rng = random.Random(f"{self.scenario.seed} {event.at}")
         away = rng.choice([0.1, 3.0, 9.0]) * rng.uniform(0.5, 1.5)
         self.tell(f"the brokers have lost power for {away:.1f} s")
+        raw = self.cluster.topics[self._topics.raw].partitions
+        ends = [partition.end for partition in raw]
         self.cluster.put_back(kept)
         self.judge.log = log
+        if sends_others_after_power(self.scenario):
+            others = random.Random(f"not again {self.scenario.seed} {event.at}")
+            for number, (partition, end) in enumerate(zip(raw, ends, strict=True)):
+                if end > partition.end:
+                    self._replace_lost(number, end, others)
         self._sent_again_at = self.loop.time() + away + rng.choice([0.0, 0.0, 1.0, 15.0])
         self._ends_until = self._sent_again_at + _ENDS_SECONDS
         self._send(self._chains, rng.choice([0.0, 3.0]))
@@ -683,29 +691,39 @@ class World:
 
     def _lose_raw(self, number: int, kept: PartitionState, event: Event) -> None:
         """Produce other records instead of lost ones: some of these again, and those to come."""
+        partition = self.cluster.partition((self._topics.raw, number))
+        end = partition.end
+        self.tell(f"FAULT {event.fault}: {number}, {kept.end} to {end - 1}")
+        self._faults[event.fault] += 1
+        partition.put_back(kept)
         rng = random.Random(f"{self.scenario.seed} {event.at}")
+        chain = self._replace_lost(number, end, rng)
+        self._send([chain], rng.choice([0.0, 3.0]))
+
+    def _replace_lost(self, number: int, end: int, rng: random.Random) -> RawChain:
+        """Change which records are produced after those that a raw partition still has.
+
+        ``end`` is that before the loss. Producers send some of the lost records again, and then
+        those to come.
+        """
         partition = self.cluster.partition((self._topics.raw, number))
         chain, records = next(each for each in self._chains if each.chain.partition == number)
-        lost = [each for each in records if kept.end <= each.offset < partition.end]
-        self.tell(f"FAULT {event.fault}: {number}, {[each.offset for each in lost]}")
-        self._faults[event.fault] += 1
-        partition_end = partition.end
-        partition.put_back(kept)
+        lost = [each for each in records if partition.end <= each.offset < end]
         again = [each for each in lost if rng.random() < rng.choice([0.0, 0.5, 1.0])]
-        following = [each for each in records if each.offset > lost[-1].offset]
+        following = [each for each in records if each.offset >= end]
         documents = [each.document for each in again + following]
         # A worker that knows records of the log, and has read none instead, waits for them.
-        self._raw_ends[number] = max(self._raw_ends[number], partition_end)
-        missing = self._raw_ends[number] - kept.end - len(documents)
+        self._raw_ends[number] = max(self._raw_ends[number], end)
+        missing = self._raw_ends[number] - partition.end - len(documents)
         documents += [each.document for each in islice(cycle(lost), max(0, missing))]
-        del records[bisect_left(records, kept.end, key=attrgetter("offset")) :]
-        for offset, document in enumerate(documents, kept.end):
+        del records[bisect_left(records, partition.end, key=attrgetter("offset")) :]
+        for offset, document in enumerate(documents, partition.end):
             text = f"a{number}-{offset} after loss {len(partition.lost_from)}"
             if document is not None:
                 self._documents[text] = document
             records.append(raw_document(offset, text, document))
-        self.judge.lost(chain, lost, [each for each in records if each.offset >= kept.end])
-        self._send([RawChain(chain, records)], rng.choice([0.0, 3.0]))
+        self.judge.lost(chain, lost, [each for each in records if each.offset >= partition.end])
+        return RawChain(chain, records)
 
     def _slow_stores(self, event: Event, worker: Worker) -> None:
         worker.place.slow_until = self.loop.time() + 4 * event.seconds
