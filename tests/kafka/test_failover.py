@@ -18,6 +18,7 @@ from tests.kafka.stream_changes import (
     stop_gently,
 )
 from tests.kafka.test_index_care import answer
+from tests.kafka.test_raw_topic_changes import suspended
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.workers.short_documents import keyed_documents
 from tests.rigs.workers.stream_harness import Stream, Worker
@@ -71,8 +72,10 @@ def test_reports_are_repeated_after_their_topic_was_created_again(
         while kafka_broker.watermarks(reports)[1] < 20:
             number += 1
             send_and_settle(stream, keyed_documents(number, 20))
-        delete_topic(stream, reports)
-        create(admin, topic_plans(stream.settings, 1, stream.raw_partitions))
+        first, second = workers
+        with suspended(first), suspended(second):  # one that finds no topic ends
+            delete_topic(stream, reports)
+            create(admin, topic_plans(stream.settings, 1, stream.raw_partitions))
         stream.send(keyed_documents(170, 200))
         stream.judge_all()
         (leader,) = [each for each in workers if gauge(each, "firstseen_leader")]
