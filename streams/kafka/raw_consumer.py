@@ -176,6 +176,9 @@ class RawConsumer:
         self._unread: set[int] = set()  # nothing came since ``read``, not even an end
         self._stopped: set[int] = set()
         self._to_seek: dict[int, RawOffset] = {}
+        self._revocations = 0
+        self._announced = 0  # the last revocation that the worker knows
+        self._abandoned = 0  # the last one for which it took too long
         self._paused: set[int] = set()
         self._all_paused = False
         self._interval = PollInterval()
@@ -215,6 +218,10 @@ class RawConsumer:
         changed = list(partitions)
         if changed:
             self._submit(lambda: self._pause(changed, paused=paused))
+
+    def holding(self) -> Callable[[], bool]:
+        announced = self._announced
+        return lambda: self._abandoned <= announced
 
     async def metadata(self) -> bytes:
         return await self._run_in_thread(self._metadata)
@@ -527,18 +534,21 @@ class RawConsumer:
     def _give_up(self, partitions: frozenset[int]) -> None:
         """Wait for a limited time until everything in progress for partitions is committed.
 
-        After the rebalance the coordinator refuses commits as soon as others own the partitions.
+        If that takes too long, the coordinator need not refuse what is still in progress: with the
+        protocol ``consumer`` a member keeps its epoch while it has to release more partitions.
         """
         if not partitions:
             return
         self._forget(partitions)
         metadata = self._metadata()
-        done: Future[None] = Future()
+        self._revocations += 1
+        number, done = self._revocations, Future[None]()
 
         def revoke() -> None:
             # This closes the partitions at once, and not in a task: a loop that stood still may
             # have to announce that they are assigned again, which comes next.
             assert self._events is not None
+            self._announced = number
             try:
                 released = self._events.revoked(partitions, metadata)
             except Exception as error:  # noqa: BLE001 - the rebalance must go on
@@ -566,6 +576,7 @@ class RawConsumer:
                     sorted(partitions),
                     self._revoke_seconds,
                 )
+                self._abandoned = number
                 return
 
     def _on_lost(self, _: Consumer, partitions: list[TopicPartition]) -> None:

@@ -65,6 +65,13 @@ class GroupMember(Protocol):
 
     async def metadata(self) -> bytes: ...
 
+    def holding(self) -> Callable[[], bool]:
+        """Return a check for any thread: whether each later release waited for the worker.
+
+        If ``GroupEvents.revoked`` takes too long, a member releases its partitions before that
+        ends. Others may then own partitions of a commit that is still under way.
+        """
+
     async def committed(self, partitions: Iterable[int]) -> dict[int, int]:
         """Return the group's committed offsets; -1 if a partition has none.
 

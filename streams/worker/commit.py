@@ -190,6 +190,7 @@ class OutputCommits:
         await self._notice_failures()
         if not self._is_verified and not await self._verify():
             return True
+        holds = self._member.holding()
         commits = self._first_of(await self._prepared())
         if not commits:
             return False
@@ -220,7 +221,7 @@ class OutputCommits:
                     self.metadata,
                     self._notes.note(counts),
                     batch.ends,
-                    self._checks_of(commits, batch.records),
+                    self._checks_of(commits, batch.records, holds),
                 )
             await self._committed(commits, batch, counts, ends)
             self._size = min(_SIZE_MAX, self._size + self._size // 4 + 1)
@@ -381,15 +382,24 @@ class OutputCommits:
                 yield shard.partition, store.lineage
 
     def _checks_of(
-        self, commits: Sequence[_ShardCommit], records: Sequence[ProducerRecord]
+        self,
+        commits: Sequence[_ShardCommit],
+        records: Sequence[ProducerRecord],
+        holds: Callable[[], bool],
     ) -> CommitChecks:
-        """Return checks that raise ``RecordsLostError``, or ``UnansweredError``."""
+        """Return checks that raise ``RecordsLostError``, ``StaleGenerationError`` or others.
+
+        Offsets of this transaction were sent before the check. So if the worker still holds its
+        partitions, a later owner waits for the end of the transaction.
+        """
         stores = [(each.shard.partition, each.shard.store) for each in commits]
         read = {p: store.changelog_offset for p, store in stores if store is not None}
         topics = self._rules.topics
         counts = Counter(each.partition for each in records if each.topic == topics.changelog)
 
         def check_sent(ends: Mapping[int, int]) -> None:
+            if not holds():
+                raise StaleGenerationError("its partitions were released before it ended")
             for partition, end in ends.items():
                 first = end - counts[partition]
                 if first < read.get(partition, 0):

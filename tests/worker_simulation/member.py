@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -104,6 +104,7 @@ class SimulatedGroupMember:
         self._heard_at = 0.0
         self._gather_until = 0.0
         self._resets = 0
+        self._revocations = self._announced = self._abandoned = 0
         self._failed = False
 
     # ---- on the loop of the worker
@@ -150,6 +151,10 @@ class SimulatedGroupMember:
 
     def gather(self, seconds: float) -> None:
         self._gather_until = self._host.loop.time() + seconds
+
+    def holding(self) -> Callable[[], bool]:
+        announced = self._announced
+        return lambda: self._abandoned <= announced
 
     async def metadata(self) -> bytes:
         async def in_thread() -> bytes:
@@ -305,13 +310,20 @@ class SimulatedGroupMember:
             self._owned.discard(partition)
             self._readings.pop(partition, None)
         events, metadata = self._events, self._metadata()
+        self._revocations += 1
+        number = self._revocations
 
         async def until(released: Awaitable[None]) -> None:
             await released
 
-        done = self._host.in_program(lambda: until(events.revoked(frozenset(partitions), metadata)))
+        def revoke() -> Coroutine[Any, Any, None]:
+            self._announced = number
+            return until(events.revoked(frozenset(partitions), metadata))
+
+        done = self._host.in_program(revoke)
         await asyncio.wait([done], timeout=self._revoke_seconds)
         if not done.done():
+            self._abandoned = number
             self._host.cluster.tell(f"{self._host.name} gives up {sorted(partitions)} in time")
 
     def _is_lost(self) -> bool:

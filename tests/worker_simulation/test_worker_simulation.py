@@ -34,6 +34,9 @@ STANDBY_OF_LOST_PROGRESS = 331_186
 REMOVAL_BEFORE_ITS_DOCUMENT = 376_287
 """An owner commits the removal of an entry before the document of that entry, and then keeps the
 shard as a standby. The next owner commits the document with its entry, and removes it later."""
+COMMIT_LONGER_THAN_A_REVOCATION = 378_545
+"""A commit takes longer than its worker may wait with a revocation. The worker then has to release
+more, and so keeps its epoch (protocol ``consumer``): the coordinator takes the commit's offsets."""
 PROCESSES = 2
 PARTS = 6
 """The number of parts of the mutants, so that several test processes can share them."""
@@ -67,6 +70,7 @@ def test_whole_workers_hold(pool: ProcessPoolExecutor) -> None:
         SESSION_AFTER_LOSS,
         STANDBY_OF_LOST_PROGRESS,
         REMOVAL_BEFORE_ITS_DOCUMENT,
+        COMMIT_LONGER_THAN_A_REVOCATION,
     ],
 )
 def test_a_fault_that_a_seed_found_stays_mended(pool: ProcessPoolExecutor, seed: int) -> None:

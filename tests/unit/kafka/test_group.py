@@ -28,9 +28,12 @@ async def test_a_revocation_waits_no_longer_than_it_may(
     one = first.open(settings, topic, revoke_seconds=0.2)
     await until(lambda: len(first.owned) == 2)
     first.on_revoke = wait
+    holds = one.holding()
     two = second.open(settings, topic)
     await until(lambda: len(second.owned) == 1)
     assert "in flight" in caplog.text
+    assert not holds(), "a commit under way may have what the second one owns"
+    assert one.holding()()
     assert first.owned == {0, 1}
     committed.set()
     await until(lambda: len(first.owned) == 1)

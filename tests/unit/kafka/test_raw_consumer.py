@@ -215,7 +215,9 @@ async def test_a_loop_that_stood_still_closes_a_partition_before_it_gets_it_agai
     consumer.open(owner)
     for callback in (consumer._on_assign, consumer._on_revoke, consumer._on_assign):
         callback(client, [TopicPartition("raw", 0)])
+    assert not consumer.holding()(), "the loop does not know of the revocation"
     await until(lambda: len(owner.events) == 3)
+    assert consumer.holding()()
     assert owner.announced == ["assigned", "revoked", "assigned"]
 
 

@@ -255,6 +255,9 @@ class Member:
         return self._fetched.popleft() if self._fetched else None
 
     def gather(self, seconds: float) -> None: ...
+    def holding(self) -> Callable[[], bool]:
+        return lambda: True
+
     async def metadata(self) -> bytes:
         return self.generation
 
