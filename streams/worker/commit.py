@@ -199,8 +199,8 @@ class OutputCommits:
                 [each.ready for each in commits],
                 self._rules,
                 {each.shard.partition: each.change for each in commits},
-                self._participant.version,
                 {each.shard.partition: each.shard.epochs for each in commits},
+                self._participant.version,
             )
         if not all(each.shard.is_open or each.shard.is_opening for each in commits):
             return True  # a shard was closed since

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -149,21 +148,18 @@ class OutputBatch:
         return counts
 
 
-_NO_LEADERS: Final = LeaderEpochs()
-
-
 async def output_batch(
     shards: Sequence[ShardReady[PendingRecord]],
     rules: OutputRules,
     stored: Mapping[int, StoreChange],
+    epochs: Mapping[int, LeaderEpochs],
     version: int = versions.OLDEST,
-    epochs: Mapping[int, LeaderEpochs] = MappingProxyType({}),
 ) -> OutputBatch:
     """Return the records of a commit: outputs, then the changelog records of each shard.
 
-    ``stored`` has the change of each shard's store. ``version`` is the version in force, for the
-    changelog records. ``epochs`` has the leader epochs of the raw records of each shard. The event
-    loop gets turns in between.
+    ``stored`` has the change of each shard's store, and ``epochs`` the leader epochs of its raw
+    records. ``version`` is the version in force, for the changelog records. The event loop gets
+    turns in between.
     """
     batch = OutputBatch()
     changes: list[tuple[int, ChangelogRecord]] = []
@@ -196,8 +192,8 @@ async def output_batch(
                 batch.rejections.append(rejection)
                 batch.records.append(dead_letter_record(rejection, rules))
         made += 1  # writing a shard's commit takes as long as an output
-        leaders = epochs.get(partition, _NO_LEADERS)
-        own = _changelog_records(partition, stored[partition], progress, leaders, rules, batch)
+        change, leaders = stored[partition], epochs[partition]
+        own = _changelog_records(partition, change, progress, leaders, rules, batch)
         changes += [(partition, record) for record in own]
         batch.offsets[partition] = progress.next
     for partition, record in changes:

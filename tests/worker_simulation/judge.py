@@ -130,7 +130,8 @@ class WorkerJudge:
                 if logged is None or logged.progress.next <= records[-1].offset:
                     return False
                 raw = self._cluster.partition((self._topics.raw, chain.partition))
-                if has_lost and logged.leader_epoch != raw.records[-1].leader_epoch:
+                last = raw.records[-1:]  # retention may have deleted all
+                if has_lost and last and logged.leader_epoch != last[0].leader_epoch:
                     return False
         return not self._is_marker_missing()
 

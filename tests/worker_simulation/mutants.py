@@ -801,7 +801,7 @@ MUTANTS: Final = mutants(
             wrapped(
                 commit,
                 "output_batch",
-                lambda original, *batch: original(*batch[:-2], versions.NEWEST, batch[-1]),
+                lambda original, *batch: original(*batch[:-1], versions.NEWEST),
             ),
             _UPGRADE,
         ),

@@ -533,3 +533,35 @@ async def test_epoch_of_a_member_that_keeps_its_partitions_rises(assigning: Benc
         for other in (*others, fourth):
             await other.member.close()
     assert assigning.committed(each.unique, 0, 1) == [b"fresh"]
+
+
+async def test_a_member_keeps_its_epoch_as_long_as_it_has_to_release_more(
+    assigning: Bench,
+) -> None:
+    """So the broker takes offsets of what it has released; see ``GroupMember.holding``."""
+    async with committing(assigning) as each:
+        worker, before = each.worker, each.worker.metadata
+        second, third = Worker(assigning, "b"), Worker(assigning, "c")
+        revoked: list[frozenset[int]] = []
+        is_committed = asyncio.Event()
+
+        async def release(partitions: frozenset[int]) -> None:
+            revoked.append(partitions)
+            if len(revoked) == 1:
+                third.member.open(third)
+                await until(lambda: third.events)
+            else:
+                await is_committed.wait()
+
+        worker.on_revoke = release
+        second.member.open(second)
+        await until(lambda: len(revoked) == 2 and second.owned)
+        assert second.owned == revoked[0]
+        offsets = dict.fromkeys(revoked[0], 7)
+        await each.committer.commit(each.records(b"late"), offsets, before)
+        is_committed.set()
+        await until(lambda: third.owned == revoked[1])
+        worker.on_revoke = None
+        for other in (second, third):
+            await other.member.close()
+    assert assigning.committed(each.unique, 0, 1) == [b"late"]

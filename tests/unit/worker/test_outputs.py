@@ -32,6 +32,7 @@ from simhash_core.verdicts import (
 )
 from streams.documents.fields import ID_BYTES_MAX
 from streams.documents.raw_documents import record_bytes
+from streams.kafka.clients import RawOffset
 from streams.kafka.producers import ProducerRecord
 from streams.monitoring.metrics import Metrics
 from streams.store.changelog_codec import WRITER_BYTES, decode_records
@@ -44,6 +45,7 @@ from streams.worker.outputs import (
     dead_letter_record,
     output_batch,
 )
+from streams.worker.shard import LeaderEpochs
 from tests.unit.core.log.made_to_order import CHAIN, Made, packet_of
 from tests.unit.documents.samples import (
     FINGERPRINT,
@@ -60,6 +62,7 @@ from tests.unit.documents.samples import (
 )
 
 NO_CHANGE = StoreChange(())
+EPOCHS = dict.fromkeys(range(3), LeaderEpochs(RawOffset(0, 7)))
 MATCH = Match(0, 2, 99, "first", SourcePosition("raw", 1, 5), NOW_MS, 1, False, None)
 JSON = ("content-type", b"application/json")
 
@@ -198,7 +201,7 @@ def ready(
 async def committed(
     output: Output[PendingRecord], rules: OutputRules = RULES
 ) -> list[ProducerRecord]:
-    batch = await output_batch([ready([output], 50)], rules, {0: NO_CHANGE})
+    batch = await output_batch([ready([output], 50)], rules, {0: NO_CHANGE}, EPOCHS)
     *records, progress = batch.records
     assert progress.topic == rules.topics.changelog
     return records
@@ -209,8 +212,8 @@ async def test_a_commit_has_the_offset_of_each_shard_even_without_outputs() -> N
     document = Output(arrived(7), Verdict(packet(Made(FINGERPRINT)), 0, None))
     shards = [ready([document], 8), ready([], 41, partition=1), ready([], 300, partition=2)]
     changes = {0: NO_CHANGE, 1: NO_CHANGE, 2: StoreChange((), Removal((), ()), removed=1)}
-    batch = await output_batch(shards, RULES, changes)
-    idle = await output_batch(shards[1:], RULES, changes)
+    batch = await output_batch(shards, RULES, changes, EPOCHS)
+    idle = await output_batch(shards[1:], RULES, changes, EPOCHS)
     assert batch.offsets == {0: 8, 1: 41, 2: 300}
     assert idle.offsets == {1: 41, 2: 300}
     assert [record.partition for record in batch.records] == [None, 0, 1, 2]
@@ -226,11 +229,11 @@ async def test_a_late_commit_without_a_transaction_leaves_the_progress_as_it_was
     """Its outputs and entries do not count either, or are there twice."""
     before = Progress(CHAIN, 40, 11, NO_CONTROL)
     change = StoreChange((), place=Place(b"w" * WRITER_BYTES, 8, before))
-    batch = await output_batch([ready([], 50)], RULES, {0: change})
+    batch = await output_batch([ready([], 50)], RULES, {0: change}, EPOCHS)
     assert batch.ends == {0: 9}
     (record,) = batch.records
     read = decode_records([record.key], [record.value], [8 + late], str)
-    assert [each.progress.next for each in read.progress] == [next_offset]
+    assert [(each.progress.next, each.leader_epoch) for each in read.progress] == [(next_offset, 7)]
 
 
 async def test_the_document_of_a_record_is_what_its_packet_says() -> None:
@@ -242,7 +245,7 @@ async def test_the_document_of_a_record_is_what_its_packet_says() -> None:
         Output(waiting[2], Verdict(second, 0, MATCH)),
     ]
 
-    batch = await output_batch([ready(outputs, 10)], RULES, {0: NO_CHANGE})
+    batch = await output_batch([ready(outputs, 10)], RULES, {0: NO_CHANGE}, EPOCHS)
 
     assert [each.document_id for each in waiting] == ["document 7", "document 8", "document 9"]
     assert [each.event_time_ms for each in waiting] == [1_007, 1_008, 1_009]
@@ -320,7 +323,7 @@ async def test_records_without_a_verdict_become_dead_letters_but_tombstones() ->
         Output(tombstone, NoVerdict.NO_DOCUMENT),
         Output(otherwise, NoVerdict.READ_OTHERWISE),
     ]
-    batch = await output_batch([ready(outputs, 10)], RULES, {0: NO_CHANGE})
+    batch = await output_batch([ready(outputs, 10)], RULES, {0: NO_CHANGE}, EPOCHS)
     assert [each.reason for each in batch.rejections] == [reason, RejectionReason.READING_CHANGED]
     letters = [each.about for each in batch.records[:-1]]
     assert letters == [(unreadable.source,), (otherwise.source,)]
