@@ -136,6 +136,13 @@ RAW_RECORDS_LOST_AND_PAUSES: Final = raw_losses_and(
 )
 """Brokers lose raw records, and workers that have read them stand still."""
 
+SLOW_COMMIT_WHILE_WORKERS_JOIN: Final = [
+    Event(3.7, Fault.SILENCE, 0.4, 0.4, moment="add offsets"),
+    Event(3.7, Fault.SILENCE, 12.6, 0.4, moment="open"),
+    *(Event(at, Fault.JOIN) for at in (4.1, 8.4, 11.0)),
+]
+"""A commit takes longer than its worker may wait with a revocation, and more workers join."""
+
 IDLE_MOVES: Final = drawn(
     lambda rng: [Event(at, Fault.STOP, 4.0, rng.random()) for at in (25.0, 45.0)]
 )
@@ -511,6 +518,15 @@ MUTANTS: Final = mutants(
         "the coordinator takes commits of any epoch": Tried(
             (without(AssigningCoordinator, "_check_member"), _HOLDS_ALL),
             {**_SLOW_COMMITS, **_ASSIGNED},
+        ),
+        "a commit goes on after its partitions were released": Tried(
+            _HOLDS_ALL,
+            {
+                **group_of(1, Theme.SLOW_COMMITS, partitions=many_records(4, 100), born=4),
+                **_ASSIGNED,
+                "events": SLOW_COMMIT_WHILE_WORKERS_JOIN,
+                "produced_seconds": 20.0,
+            },
         ),
         "the coordinator assigns what another member has not released": Tried(
             always(AssigningCoordinator, "_held_by_others", ()), {**_MOVES, **_ASSIGNED}
