@@ -4,12 +4,14 @@ Two simulators: of the protocol alone (``tests/simulation``), and of whole worke
 Kafka (``tests/worker_simulation``). ``SEED=7`` tells the story of one seed of the protocol,
 ``WORKER_SEED=7`` of one of whole workers. ``ARGS=--mutants`` also runs every broken rule until it
 is caught, ``ARGS="--mutant NAME"`` one of them. ``ARGS="--json -"`` runs all of that, and ends with
-one line, one JSON object.
+one line, one JSON object. ``ARGS="--first-seeds 10"`` prints ``first_seeds.toml``: for each mutant
+the quickest of the seeds that can be tried in ten seconds.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import sys
@@ -44,6 +46,7 @@ def main() -> int:
     parser.add_argument("--start", type=int, default=0, help="the first seed (0)")
     parser.add_argument("--mutants", action="store_true", help="also run all mutants")
     parser.add_argument("--mutant", choices=[*MUTANTS], metavar="NAME")
+    parser.add_argument("--first-seeds", type=float, metavar="SECONDS")
     parser.add_argument(
         "--json", choices=["-"], help="also run all mutants; print a JSON object at the end"
     )
@@ -55,6 +58,8 @@ def main() -> int:
         return replay(PROTOCOL, chosen.seed)
     if chosen.worker_seed is not None:
         return replay(WHOLE_WORKERS, chosen.worker_seed)
+    if chosen.first_seeds is not None:
+        return print_first_seeds(chosen.first_seeds, chosen.processes)
     names = [*MUTANTS] if chosen.mutants or chosen.json else []
     with ProcessPoolExecutor(chosen.processes, initializer=prepare) as pool:
         protocol = run_seeds(pool, PROTOCOL, chosen.start, chosen.seeds, "SEED")
@@ -121,6 +126,21 @@ def report_caught(name: str) -> bool:
     seed, failure = caught
     print(f"{seed:6}  {name}: {described(failure)[:100]}", flush=True)
     return True
+
+
+def print_first_seeds(seconds: float, processes: int) -> int:
+    with ProcessPoolExecutor(processes, initializer=prepare) as pool:
+        found = pool.map(quickest_seed, MUTANTS, itertools.repeat(seconds))
+        for name, seed in zip(MUTANTS, found, strict=True):
+            print(f'"{name}" = {seed}', flush=True)
+    return 0
+
+
+def quickest_seed(name: str, seconds: float) -> int:
+    seed = MUTANTS[name].quickest(seconds)
+    if seed is None:
+        raise LookupError(f"{name}: no seed catches this mutant")
+    return seed
 
 
 def _reproducible() -> None:

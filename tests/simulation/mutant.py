@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import random
+import time
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from tests.simulation.documents import Families, SimulatedDocument
@@ -12,16 +15,20 @@ from tests.simulation.replacements import Replacement, replaced
 from tests.simulation.scenario import KEPT, Fault, IndexScenario, draw_records
 from tests.simulation.simulator import Simulator
 
+FIRST_SEEDS: Final[dict[str, int]] = tomllib.loads(
+    Path(__file__).with_name("first_seeds.toml").read_text("utf-8")
+)
+"""The seed that each mutant tries first, by the mutant's name; the others follow it."""
+
 Broken = Replacement | tuple[Replacement, ...] | str
 """Replacements of functions of the core, or the name of a field in ``Rules`` to break."""
 
 
 class Tried(NamedTuple):
-    """A broken rule, the changes to every scenario, and the first seed to try."""
+    """A broken rule, and the changes to every scenario."""
 
     broken: Broken
-    changes: Mapping[str, Any] | None = None
-    start: int = 0
+    changes: Mapping[str, Any]
 
 
 Rule = Broken | Tried
@@ -46,13 +53,26 @@ class Mutant:
         changes = {n: new(drawn) if callable(new) else new for n, new in self.changes.items()}
         return replace(drawn, **changes)
 
-    def first_caught(self) -> tuple[int, Exception] | None:
+    def failure(self, seed: int) -> Exception | None:
         with replaced(self.replacements):
-            for seed in self.seeds:
-                failure = self.simulator.failure(self.scenario(seed))
-                if failure is not None:
-                    return seed, failure
+            return self.simulator.failure(self.scenario(seed))
+
+    def first_caught(self) -> tuple[int, Exception] | None:
+        for seed in self.seeds:
+            if (failure := self.failure(seed)) is not None:
+                return seed, failure
         return None
+
+    def quickest(self, seconds: float) -> int | None:
+        """Return the seed that catches it in the shortest CPU time, of those tried in a time."""
+        began, found = time.process_time(), list[tuple[float, int]]()
+        for seed in range(self.seeds.stop):
+            before = time.process_time()
+            if self.failure(seed) is not None:
+                found.append((time.process_time() - before, seed))
+            if found and time.process_time() - began > seconds:
+                break
+        return min(found)[1] if found else None
 
 
 def mutants(
@@ -61,12 +81,13 @@ def mutants(
     """Return mutants by name; ``usual`` are the changes for rules that have no others."""
     made = []
     for name, rule in rules.items():
-        broken, changes, start = rule if isinstance(rule, Tried) else Tried(rule)
-        changes = {**simulator.one_release, **(changes or usual or {})}
+        broken, changes = rule if isinstance(rule, Tried) else (rule, usual or {})
+        changes = {**simulator.one_release, **changes}
         if isinstance(broken, str):
             changes["rules"] = replace(KEPT, **{broken: False})
             broken = ()
         replacements = (broken,) if isinstance(broken, Replacement) else broken
+        start = FIRST_SEEDS.get(name, 0)
         seeds = range(start, start + simulator.tries)
         made.append(Mutant(name, simulator, seeds, replacements, changes))
     return made

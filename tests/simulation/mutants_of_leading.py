@@ -109,33 +109,24 @@ def _go_on(worker: Participant[object], term: str) -> None:
 SUCCESSION: Final[dict[str, Rule]] = {
     "a leader decides without a first record": by(Decider, "first_record", _begin_at_once),
     "a new leader begins with heads of its own": wrapped(Decider, "accepted", _without_heads),
-    "reports from before the term count": Tried(
-        wrapped(
-            ShardReports,
-            "_add",
-            lambda original, reports, report, _began: original(reports, report, NO_CONTROL),
-        ),
-        start=320,
+    "reports from before the term count": wrapped(
+        ShardReports,
+        "_add",
+        lambda original, reports, report, _began: original(reports, report, NO_CONTROL),
     ),
     "packets are not looked up again for a new leader": without(Participant, "_term_begins"),
     "a leader does not learn that it has a successor": without(Decider, "_succeeded_by"),
-    "a leader goes on after an append of unknown end": Tried(
-        by(Participant, "control_failed", _go_on), start=56
-    ),
+    "a leader goes on after an append of unknown end": by(Participant, "control_failed", _go_on),
     "a leader waits for ever after an append of unknown end": without(
         Participant, "control_failed"
     ),
-    "a leader whose record was appended twice goes on": Tried(
-        without(Decider, "refused"), start=53
-    ),
-    "reports that were acknowledged and lost are not made again": Tried("reports_again", start=840),
+    "a leader whose record was appended twice goes on": without(Decider, "refused"),
+    "reports that were acknowledged and lost are not made again": "reports_again",
     "reports that come before the term has begun are dropped": Tried(
-        without(ShardReports, "_keep"), {"vanishing": 0.0}, start=950
+        without(ShardReports, "_keep"), {"vanishing": 0.0}
     ),
-    "a leader reads reports from the middle of its term on": Tried(
-        "reads_reports_from_before", start=950
-    ),
-    "reports that were lost are not sent again": Tried("lost_reports_are_sent_again", start=600),
+    "a leader reads reports from the middle of its term on": "reads_reports_from_before",
+    "reports that were lost are not sent again": "lost_reports_are_sent_again",
 }
 
 
@@ -169,7 +160,6 @@ DECIDING: Final[dict[str, Rule]] = {
             ),
         ),
         {**LATE_REPORTS, "vanishing": 0.3, "standbys": False},
-        start=60,
     ),
     "a shard that has not reported is ignored": by(
         Decider,
@@ -225,17 +215,14 @@ DECIDING: Final[dict[str, Rule]] = {
     "what is reported is not compared with recent documents": always(
         nearest_matches, "_is_nearer", False
     ),
-    "of reports the earliest original is taken, not the nearest": Tried(
-        by(
-            Match,
-            "is_nearer",
-            lambda match, other: other is None or match.sequence < other.sequence,
-        ),
-        start=302,
+    "of reports the earliest original is taken, not the nearest": by(
+        Match,
+        "is_nearer",
+        lambda match, other: other is None or match.sequence < other.sequence,
     ),
     "a query is answered without recent documents": without(Decider, "_match_recent"),
     "packets are decided as reports come, not in the order of the log": Tried(
-        by(Decider, "_decidable", _any_decidable), LATE_REPORTS, start=45
+        by(Decider, "_decidable", _any_decidable), LATE_REPORTS
     ),
     "a candidate as near and earlier than the reported one is not taken": Tried(
         by(
@@ -244,14 +231,10 @@ DECIDING: Final[dict[str, Rule]] = {
             lambda distance, _sequence, known: distance < known.distance,
         ),
         LATE_REPORTS,
-        start=359,
     ),
-    "of reports as near the first is taken": Tried(
-        by(
-            Match,
-            "is_nearer",
-            lambda match, other: other is None or match.distance < other.distance,
-        ),
-        start=534,
+    "of reports as near the first is taken": by(
+        Match,
+        "is_nearer",
+        lambda match, other: other is None or match.distance < other.distance,
     ),
 }

@@ -13,7 +13,7 @@ from simhash_core.index.look_up import LookUp
 from simhash_core.index.pairs import Pairs
 from simhash_core.index.prints import Prints
 from simhash_core.text.verification import Verifier
-from tests.simulation.mutant import Rule, Tried
+from tests.simulation.mutant import Rule
 from tests.simulation.replacements import Function, always, by, wrapped
 
 
@@ -88,11 +88,11 @@ LOOK_UP: Final[dict[str, Rule]] = {
             len(distances), dtype=np.bool_
         ),
     ),
-    "a known sketch is taken for that of another entry": Tried(
-        wrapped(KnownSketches, "note", _noted_under_the_next), start=284
+    "a known sketch is taken for that of another entry": wrapped(
+        KnownSketches, "note", _noted_under_the_next
     ),
-    "a merge forgets the segment before the last": Tried(
-        wrapped(SegmentMerge, "build", _build_without_first), start=74
+    "a merge forgets the segment before the last": wrapped(
+        SegmentMerge, "build", _build_without_first
     ),
 }
 
@@ -101,8 +101,8 @@ SHELL: Final[dict[str, Rule]] = {
     "commits of zombies are not refused": "commits_are_fenced",
     "entries are committed apart from outputs": "entries_with_outputs",
     "progress is committed apart from outputs": "progress_with_outputs",
-    "the log is trimmed before all have reported": Tried("trims_when_all_reported", start=189),
+    "the log is trimmed before all have reported": "trims_when_all_reported",
     "the log is trimmed too far": "trims_to_lowest",
     "a shard that others had since is kept": "lost_shards_are_dropped",
-    "a new shard commits no first progress": Tried("initial_progress", start=350),
+    "a new shard commits no first progress": "initial_progress",
 }

@@ -54,19 +54,16 @@ def _view_without_removals(
 
 SEEN: Final[dict[str, Rule]] = {
     "what undecided packets take out is still met": by(removals, "view_of", _view_without_removals),
-    "packets that do not count take out": Tried(
-        wrapped(
-            removals,
-            "removing_rows",
-            lambda original, columns, *_, replaces: original(columns, replaces=replaces),
-        ),
-        start=94,
+    "packets that do not count take out": wrapped(
+        removals,
+        "removing_rows",
+        lambda original, columns, *_, replaces: original(columns, replaces=replaces),
     ),
     "the heads are not known of packets that take out": wrapped(
         UndecidedRemovals, "begin", _begin_without_heads
     ),
-    "later packets take out as well": Tried(
-        by(View, "_is_removed", lambda view, name: name in view.removed), start=86
+    "later packets take out as well": by(
+        View, "_is_removed", lambda view, name: name in view.removed
     ),
     "what earlier rows of a packet take out is still met": always(view_module, "_removes", False),
     "later rows of a packet take out as well": by(
@@ -177,16 +174,13 @@ APPLIED: Final[dict[str, Rule]] = {
         wrapped(ShardCopy, "committed", _forgotten_removals),
         {"standbys": True, "kept": 1.0, "faults": only(Fault.CRASH, Fault.REVOKE_ALL, Fault.MOVE)},
     ),
-    "what is taken out is met by its content": Tried(
-        by(
-            ShardCopy,
-            "by_content",
-            lambda copy, digest: {
-                *copy._uncommitted.by_content(digest),
-                *copy.store.by_content(digest),
-            },
-        ),
-        start=103,
+    "what is taken out is met by its content": by(
+        ShardCopy,
+        "by_content",
+        lambda copy, digest: {
+            *copy._uncommitted.by_content(digest),
+            *copy.store.by_content(digest),
+        },
     ),
     "what is taken out is taken out again": by(
         ShardCopy,
@@ -226,7 +220,6 @@ APPLIED: Final[dict[str, Rule]] = {
             always(HeldShards, "_takes_part", True),
         ),
         {**SESSIONS_BEGIN_LATE, "standbys": False},
-        start=20,
     ),
     "a delete of what has expired is not put out": Tried(
         wrapped(ShardStream, "_has_output", lambda _original, _stream, removing: removing), SHORT

@@ -178,6 +178,6 @@ SHARDS: Final[dict[str, Rule]] = {
         HeldShards, "reported", _first_reported
     ),
     "a shard takes verdicts in before its session begins": Tried(
-        by(OwnedShard, "decided", _apply_at_once), MOVES_ONLY, start=3500
+        by(OwnedShard, "decided", _apply_at_once), MOVES_ONLY
     ),
 }

@@ -125,24 +125,22 @@ STANDBYS: Final[dict[str, Rule]] = {
             lambda _standby, position, decided_before: position <= decided_before,
         ),
         COMING,
-        start=920,
     ),
     "a standby that is behind becomes the owner's shard": Tried(
-        wrapped(Standby, "is_level", _is_level_whatever), BEHIND, start=38
+        wrapped(Standby, "is_level", _is_level_whatever), BEHIND
     ),
     "who does not know that the topic was created again reports on less": Tried(
         by(ShardCopy, "_concerns", lambda copy, _offset, packet: packet.chain == copy.chain),
         CREATED_AGAIN,
-        start=28,
     ),
     "what came before a shard was opened is added to it": Tried(
         always(ShardCopy, "_concerns", True), CREATED_AGAIN
     ),
     "a standby cannot do without what its owner has let go of": Tried(
-        by(ShardCopy, "entry", ShardCopy._entry), WITH_STANDBYS, start=743
+        by(ShardCopy, "entry", ShardCopy._entry), WITH_STANDBYS
     ),
     "a shard that moves is kept without what is not committed": Tried(
-        wrapped(HeldShards, "demote", _demoted_to_its_store), {**MOVING, "kept": 1.0}, start=540
+        wrapped(HeldShards, "demote", _demoted_to_its_store), {**MOVING, "kept": 1.0}
     ),
     "a standby that has become the shard is copied to begin with": Tried(
         wrapped(HeldShards, "_own", _own_copied), MOVING

@@ -87,7 +87,7 @@ WINDOWS: Final[dict[str, Rule]] = {
     "the watermark is not known after a restart": wrapped(
         Horizons, "__init__", lambda original, horizons, window, *_: original(horizons, window)
     ),
-    "the watermark that is committed is the latest": Tried(progress_as(_latest_clock), start=149),
+    "the watermark that is committed is the latest": progress_as(_latest_clock),
     "a watermark is forgotten that a position needs": by(
         Horizons,
         "_unneeded",
@@ -125,7 +125,6 @@ WINDOWS: Final[dict[str, Rule]] = {
     "of the documents of a content in a packet only the first is met": Tried(
         always(nearest_matches, "_is_first_enough", True),
         {"window": Window(40, 300), "batch": 6, "produced": 0.02},
-        start=730,
     ),
 }
 

@@ -463,7 +463,7 @@ MUTANTS: Final = mutants(
             wrapped(Pipeline, "revoked", _in_a_task),
             group_of(2, Theme.MIXED, events=STANDS_STILL, produced_seconds=3.0),
         ),
-        "shards that are lost stay open": Tried(without(Assignment, "lost"), _ZOMBIES, start=1),
+        "shards that are lost stay open": Tried(without(Assignment, "lost"), _ZOMBIES),
         "a partition whose timestamps are late has no turn beside a backlog": Tried(
             always(timestamp_merge.TimestampMerge, "_is_passed_over", False), _LATE_PARTITION
         ),
@@ -486,10 +486,9 @@ MUTANTS: Final = mutants(
                 "events": ZOMBIES_OF_POSITIONS,
                 "poll_seconds": 0.2,
             },
-            start=6,
         ),
         "a client waits longer than a session before it connects again": Tried(
-            constant(host, "AGAIN_SECONDS", (0.01, 12.0)), _OUTAGES, start=20
+            constant(host, "AGAIN_SECONDS", (0.01, 12.0)), _OUTAGES
         ),
         "a report that was acknowledged and lost is never made again": Tried(
             always(LogLookUp, "is_report_lost", False), {**_CALM, "reports_lost": 0.3}
@@ -498,7 +497,7 @@ MUTANTS: Final = mutants(
             without(SimulatedIndexAdmin, "remember_members"), _FIRST_COMMITS
         ),
         "what workers that are gone have left open is not aborted": Tried(
-            without(SimulatedIndexAdmin, "abort_left_open"), _FIRST_COMMITS, start=2
+            without(SimulatedIndexAdmin, "abort_left_open"), _FIRST_COMMITS
         ),
         "offsets in open transactions are taken for stable": Tried(
             by(
@@ -510,10 +509,9 @@ MUTANTS: Final = mutants(
                 },
             ),
             _SLOW_MARKERS,
-            start=19,
         ),
         "the coordinator takes commits of any generation": Tried(
-            (without(GroupCoordinator, "_check_member"), _HOLDS_ALL), _SLOW_COMMITS, start=3
+            (without(GroupCoordinator, "_check_member"), _HOLDS_ALL), _SLOW_COMMITS
         ),
         "the coordinator takes commits of any epoch": Tried(
             (without(AssigningCoordinator, "_check_member"), _HOLDS_ALL),
@@ -543,7 +541,6 @@ MUTANTS: Final = mutants(
                 ),
             ),
             _SLOW_MARKERS,
-            start=20,
         ),
         "a store is not brought up": Tried(always(recovery, "catch_up", 0), _KILLS),
         "the index is not filled from the store": Tried(
@@ -623,7 +620,6 @@ MUTANTS: Final = mutants(
                     Event(9.5, Fault.KILL, which=0.9, moment="add offsets"),
                 ],
             },
-            start=110,
         ),
         "a new shard reads the log from its beginning, beside control records that it lacks": Tried(
             (
@@ -662,10 +658,9 @@ MUTANTS: Final = mutants(
                 always(Lineage, "continues", True),
             ),
             _KILLS,
-            start=26,
         ),
         "a store is kept although its last commit is none of the changelog": Tried(
-            always(Lineage, "continues", True), _POWER, start=33
+            always(Lineage, "continues", True), _POWER
         ),
         "a store is only ahead of progress that it reads": Tried(
             wrapped(
@@ -676,13 +671,13 @@ MUTANTS: Final = mutants(
             _POWER,
         ),
         "a control record counts that decides what brokers have lost": Tried(
-            always(Replica, "_has_decided", True), _POWER_OF_APPENDS, start=28
+            always(Replica, "_has_decided", True), _POWER_OF_APPENDS
         ),
         "a commit builds on records that brokers have lost": Tried(
-            always(OutputCommits, "_checks_of", UNCHECKED), _POWER, start=100
+            always(OutputCommits, "_checks_of", UNCHECKED), _POWER
         ),
         "after a transaction that failed, nobody looks for the commits before": Tried(
-            by(OutputCommits, "_verify", _verified), _POWER_OF_APPENDS, start=100
+            by(OutputCommits, "_verify", _verified), _POWER_OF_APPENDS
         ),
         "an idle worker does not notice that brokers have failed": Tried(
             (
@@ -691,7 +686,6 @@ MUTANTS: Final = mutants(
                 constant(world, "_UNCHANGED_SECONDS", math.inf),
             ),
             group_of(1, Theme.MIXED, events=power_loss_of_last_commits, produced_seconds=3.0),
-            start=100,
         ),
         "a producer keeps its epoch after a broken connection": Tried(
             always(SimulatedTransactions, "_needs_new_epoch", False),
@@ -708,27 +702,24 @@ MUTANTS: Final = mutants(
                     scenario.cluster, markers_seconds=0.3, forgets_pending=True
                 ),
             ),
-            start=101,
         ),
         "a commit that was fenced is taken for one that did not take place": Tried(
             always(SimulatedTransactions, "_fenced_end_is_unknown", False),
             {**_LOSSES, "workers": 1, "produced_seconds": 30.0, "events": fenced_ends},
-            start=8,
         ),
         "a commit goes on although the broker no longer knows where its records are": Tried(
             without(SimulatedTransactions, "_unplaced"),
             group_of(3, Theme.MIXED, network=NetworkFaults(answer_lost=0.1)),
         ),
         "at least once, a record of the changelog counts wherever it stands": Tried(
-            always(changelog_codec, "counts", True), _AT_LEAST_ONCE, start=12
+            always(changelog_codec, "counts", True), _AT_LEAST_ONCE
         ),
         "at least once, records of several writers have the same keys": Tried(
             always(recovery, "token_bytes", bytes(WRITER_BYTES)),
             {**_AT_LEAST_ONCE, "compacts": True},
-            start=18,
         ),
         "at least once, a worker goes on whose records are not where it expected them": Tried(
-            always(commit, "_is_in_place", True), _AT_LEAST_ONCE, start=108
+            always(commit, "_is_in_place", True), _AT_LEAST_ONCE
         ),
         "at least once, an idle shard does not notice late progress before it is compacted": Tried(
             constant(world, "_UNCHANGED_SECONDS", math.inf),
@@ -744,7 +735,6 @@ MUTANTS: Final = mutants(
                 verifier=None,
                 window=None,
             ),
-            start=69,
         ),
         "at least once, nobody hears who owns a shard that has moved without documents": Tried(
             always(OutputCommits, "_repeats_progress", False),
@@ -757,7 +747,6 @@ MUTANTS: Final = mutants(
                 produced_seconds=3.0,
                 releases=Releases.NEWER,
             ),
-            start=12,
         ),
         "a partition that lost records keeps its chain": Tried(
             by(Chain, "after_loss", lambda chain: chain), _RAW_LOSSES

@@ -22,7 +22,7 @@ from tests.worker_simulation.world import WHOLE_WORKERS, simulate
 
 SEEDS = 40
 COUNTED_SEED = 33
-ARCHIVES = 12
+ARCHIVES = 6
 A_HUNDRED = 100
 STANDBY_READ_LOST_COMMIT = 306_044
 """All brokers lose power, and with it a commit that a standby has read; then it is to succeed."""
