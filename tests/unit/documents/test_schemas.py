@@ -8,7 +8,7 @@ from importlib.resources import files
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from msgspec.structs import replace
@@ -94,6 +94,7 @@ def test_schemas_are_valid_and_name_their_form_and_version() -> None:
         assert schema["description"]
 
 
+@settings(max_examples=settings().max_examples // 3)  # each validates a dozen records
 @given(
     any_records,
     st.sampled_from([NEAR, replace(NEAR, agreement=0.518), EXACT, replace(EXACT, block=None)]),
