@@ -13,6 +13,7 @@ import pytest
 from tests.simulate import MUTANTS as ALL_MUTANTS
 from tests.simulate import report_caught
 from tests.simulation.documents import DRAWN_MS, START_MS, SimulatedDocument
+from tests.simulation.mutant import FIRST_SEEDS
 from tests.simulation.mutants import MUTANTS as PROTOCOL_MUTANTS
 from tests.simulation.simulator import Runs, prepare
 from tests.worker_simulation.loop import EPOCH_SECONDS
@@ -128,6 +129,7 @@ def test_a_seed_repeats() -> None:
 
 def test_mutants_have_different_names() -> None:
     assert len(ALL_MUTANTS) == len(MUTANTS) + len(PROTOCOL_MUTANTS)
+    assert FIRST_SEEDS.keys() <= ALL_MUTANTS.keys()
 
 
 @pytest.mark.slow
