@@ -233,6 +233,10 @@ class SimulatedAppender(IdempotentClient):
         except RefusedError as error:
             if error.code is Code.RECORD_TOO_LARGE:
                 return RecordTooLargeError([ProducerRecord(topic, None, value)])
+            if error.code is Code.OUT_OF_ORDER_SEQUENCE:
+                # An earlier request came late, to a topic that was created again in the meantime.
+                self._renew()
+                return AppendUnknownError(f"unknown whether {topic} has a record: {error}")
             return BrokerRefusedError(f"a record was not appended to {topic}: {error}")
         if offset == UNKNOWN:
             return AppendUnknownError(f"{topic}: the broker has the record, and not its offset")

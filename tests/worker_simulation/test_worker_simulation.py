@@ -38,6 +38,9 @@ shard as a standby. The next owner commits the document with its entry, and remo
 COMMIT_LONGER_THAN_A_REVOCATION = 378_545
 """A commit takes longer than its worker may wait with a revocation. The worker then has to release
 more, and so keeps its epoch (protocol ``consumer``): the coordinator takes the commit's offsets."""
+REPORT_TO_A_NEW_TOPIC = 379_805
+"""A report comes late, to a topic of reports that was created again. Its producer's next one is out
+of order there, and nobody knows which reports the topic has."""
 PROCESSES = 2
 PARTS = 6
 """The number of parts of the mutants, so that several test processes can share them."""
@@ -72,6 +75,7 @@ def test_whole_workers_hold(pool: ProcessPoolExecutor) -> None:
         STANDBY_OF_LOST_PROGRESS,
         REMOVAL_BEFORE_ITS_DOCUMENT,
         COMMIT_LONGER_THAN_A_REVOCATION,
+        REPORT_TO_A_NEW_TOPIC,
     ],
 )
 def test_a_fault_that_a_seed_found_stays_mended(pool: ProcessPoolExecutor, seed: int) -> None:
