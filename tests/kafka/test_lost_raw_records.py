@@ -52,30 +52,22 @@ class Loss:
         self._stream.reconnect()
 
 
-@pytest.mark.parametrize(
-    ("state", "after", "options"),
-    [
-        ("running", 8, []),
-        ("stopped", 60, []),
-        ("stopped", 60, ["delivery=at_least_once"]),
-    ],
-)
+@pytest.mark.parametrize("options", [[], ["delivery=at_least_once"]])
 def test_records_that_take_the_offsets_of_lost_ones_have_outputs(
-    own_kafka_broker: Broker, tmp_path: Path, state: str, after: int, options: list[str]
+    own_kafka_broker: Broker, tmp_path: Path, options: list[str]
 ) -> None:
-    kept, lost, new = documents(1, 30), documents(2, 20), documents(3, after)
+    """The worker is stopped meanwhile. In ``test_three_brokers`` it runs."""
+    kept, lost, new = documents(1, 30), documents(2, 20), documents(3, 60)
     with Stream(own_kafka_broker, tmp_path, raw_partitions=1, options=options) as stream:
         loss = Loss(kafka_server(own_kafka_broker), stream)
         worker = stream.started()
         send_and_settle(stream, kept)
         loss.keep()
         send_and_settle(stream, lost)
-        if state == "stopped":
-            worker.stop_gently()
+        worker.stop_gently()
         loss.strike()
         stream.send(new)
-        if state == "stopped":
-            worker = stream.started()
+        worker = stream.started()
         check_each_key_once(stream, [*kept, *lost, *new])
         worker.await_log("the brokers lost records from offset 30 on")
         assert worker.runs

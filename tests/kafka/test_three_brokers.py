@@ -1,12 +1,15 @@
-"""A cluster of three brokers: created topics pass the check, and dead brokers lose no record."""
+"""Three brokers: created topics pass the check, dead brokers lose no record, and others a few."""
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from confluent_kafka.cimpl import NewTopic
 
 from streams.kafka.clients import AdminClient
 from streams.settings.settings import Settings
@@ -14,8 +17,10 @@ from streams.topics.admin import create
 from streams.topics.checking import Checked, check, session_notes
 from streams.topics.plans import FOR_EVER_MS, MIN_IN_SYNC, TopicPlan, topic_plans
 from tests.kafka.stream_changes import ANSWER_SECONDS, send_and_settle, set_topic_config
+from tests.kafka.test_raw_topic_changes import check_each_key_once, documents
 from tests.rigs.brokers.broker import Broker
 from tests.rigs.brokers.kafka_cluster import BROKERS, KafkaCluster
+from tests.rigs.waiting import await_that
 from tests.rigs.workers.short_documents import keyed_documents
 from tests.rigs.workers.stream_harness import Stream
 
@@ -113,3 +118,57 @@ def test_one_broker_may_die_and_two_lose_nothing(cluster: KafkaCluster, tmp_path
         stream.judge_all()
         worker.await_log("all topics have enough copies in sync again")
         worker.stop_gently()
+
+
+@pytest.mark.slow
+def test_records_after_an_unclean_election_have_outputs(
+    cluster: KafkaCluster, tmp_path: Path
+) -> None:
+    """A copy that lacks acknowledged raw records leads, and new records get their offsets."""
+    kept, lost, new, more = (documents(seed, count) for seed, count in enumerate((30, 20, 8, 30)))
+    _, leading, behind = cluster.brokers
+    with Stream(
+        Broker("kafka", cluster), tmp_path, raw_partitions=1, create=False, options=OPTIONS
+    ) as stream:
+        raw, admin = stream.settings.topics.raw, cluster.admin()
+        config = {"unclean.leader.election.enable": "true", "retention.ms": str(FOR_EVER_MS)}
+        topic = NewTopic(raw, num_partitions=1, replica_assignment=[[2, 3]], config=config)
+        admin.create_topics([topic])[raw].result(ANSWER_SECONDS)
+        create(admin, topic_plans(stream.settings, 4, 1))
+        worker = stream.started()
+        send_and_settle(stream, kept)
+        try:
+            behind.send_signal(signal.SIGSTOP)
+            await_partition(cluster, raw, lambda partition: partition.isrs == [2])
+            send_and_settle(stream, lost)
+            leading.kill()
+            behind.send_signal(signal.SIGCONT)
+            await_partition(cluster, raw, lambda partition: partition.leader == 3)
+            stream.reconnect()
+            stream.send(new)
+            check_each_key_once(stream, [*kept, *lost, *new])
+            worker.await_log("the brokers lost records from offset 30 on")
+        finally:
+            behind.send_signal(signal.SIGCONT)
+            if not leading.is_running():
+                leading.start()
+        await_partition(cluster, raw, lambda partition: len(partition.isrs) == 2)
+        stream.send(more)
+        check_each_key_once(stream, [*kept, *lost, *new, *more])
+        worker.stop_gently()
+
+
+def await_partition(cluster: KafkaCluster, topic: str, holds: Callable[[Any], bool]) -> None:
+    """Wait until ``holds`` is true of the topic's partition, as the first broker knows it.
+
+    A client that knows the other brokers may wait for a paused one.
+    """
+    address = {"bootstrap.servers": cluster.brokers[0].bootstrap_servers, "log_level": 0}
+    seen: list[Any] = []
+
+    def is_so() -> bool:
+        known = AdminClient(address).list_topics(topic, timeout=ANSWER_SECONDS).topics[topic]
+        seen[:] = [known.partitions[0]]
+        return holds(seen[0])
+
+    await_that(is_so, shows=lambda: f"leader {seen[0].leader}, in sync {seen[0].isrs}")
