@@ -1,4 +1,4 @@
-"""Three brokers: created topics pass the check, dead brokers lose no record, and others a few."""
+"""Three brokers: created topics pass the check, brokers die, and an election is unclean."""
 
 from __future__ import annotations
 
