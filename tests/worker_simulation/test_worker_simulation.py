@@ -43,7 +43,7 @@ REPORT_TO_A_NEW_TOPIC = 379_805
 of order there, and nobody knows which reports the topic has."""
 PROCESSES = 2
 PARTS = 6
-"""The number of parts of the mutants, so that several test processes can share them."""
+"""The number of parts of the mutants; each part has a time limit of its own."""
 
 
 @pytest.fixture(scope="module")
