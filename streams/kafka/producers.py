@@ -11,15 +11,22 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from simhash_core.documents import SourcePosition
 from simhash_core.errors import ErrorReason, FirstseenError
 from streams.errors import BrokerRefusedError, UnansweredError
+from streams.kafka.client_config import logger as client_logger
 from streams.kafka.clients import Producer
-from streams.kafka.errors import AbortedError, Retries, StaleGenerationError, TopicDeletedError
+from streams.kafka.errors import (
+    AbortedError,
+    Retries,
+    StaleGenerationError,
+    TopicDeletedError,
+    UnverifiedError,
+)
 from streams.kafka.thread_bridge import joined
 
 # ---- A record to send, and why one is refused.
@@ -235,9 +242,36 @@ class CommitChecks(NamedTuple):
 UNCHECKED: Final = CommitChecks()
 
 
+# ---- Whether connections have failed. Brokers that lost power may lack records.
+
+_BROKEN: Final = frozenset({"FAIL", "REQTMOUT"})
+"""librdkafka's log facilities for a connection that failed, and for requests without a response."""
+_INFO: Final = 6  # librdkafka's level of these lines
+
+
+class ConnectionLog:
+    """A producer's logger, which notes whether a connection failed.
+
+    librdkafka (2.16) calls no ``error_cb`` when an established connection breaks.
+    """
+
+    def __init__(self, logger: logging.Logger) -> None:
+        self.has_failed = False
+        self._logger = logger
+
+    @staticmethod
+    def lines(config: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the settings with which librdkafka writes these lines."""
+        level = max(_INFO, int(config.get("log_level", _INFO)))
+        return {"log.connection.close": True, "log_level": level}
+
+    def log(self, level: int, form: str, facility: str, *texts: str) -> None:
+        self.has_failed |= facility in _BROKEN
+        self._logger.log(level, form, facility, *texts)
+
+
 # ---- At least once: records are sent and acknowledged, then the raw offsets are committed.
 #
-# This is the same interface as that of ``OutputTransactions``, for brokers without transactions.
 # After a crash between the two steps, the next owner sends the same records again.
 
 
@@ -249,8 +283,11 @@ class AcknowledgedProducer:
     ) -> None:
         self._answer_seconds = answer_seconds
         self._changelog_topic = changelog_topic
+        self._log = ConnectionLog(config.get("logger", client_logger))
         self._config = {
             **config,
+            **ConnectionLog.lines(config),
+            "logger": self._log,
             "enable.idempotence": True,
             # After a rejected record, nothing more is delivered to its partition. That guarantee
             # does not cover records that time out, so records never time out: ``send`` ends the
@@ -259,6 +296,7 @@ class AcknowledgedProducer:
             "message.timeout.ms": 0,
         }
         self._producer: Producer | None = None
+        self._failed = 0
 
     def send(self, records: Sequence[ProducerRecord]) -> dict[int, int]:
         """Send records and wait for all acknowledgements.
@@ -292,33 +330,73 @@ class AcknowledgedProducer:
             )
         return deliveries.next_offsets
 
+    def failures(self) -> int:
+        """Return how often a connection is known to have failed; several at a time count once."""
+        if self._producer is not None:
+            self._producer.poll(0)  # this calls back for log lines
+        if self._log.has_failed:
+            self._log.has_failed = False
+            self._failed += 1
+            self.close()  # librdkafka logs the same failure only once in 30 s
+        return self._failed
+
     def close(self) -> None:
         self._producer = None
 
 
-class AcknowledgedSends:
-    """The producer of one worker, in its own thread."""
+class SendClient(Protocol):
+    """The methods are those of ``AcknowledgedProducer``."""
+
+    async def send(self, records: Sequence[ProducerRecord]) -> dict[int, int]: ...
+
+    async def failures(self) -> int: ...
+
+    async def close(self) -> None: ...
+
+
+class SendThread:
+    """An ``AcknowledgedProducer`` in its own thread."""
 
     def __init__(
-        self,
-        config: Mapping[str, Any],
-        commit_offsets: Callable[[Mapping[int, int], str], Awaitable[None]],
-        *,
-        changelog_topic: str,
-        answer_seconds: float,
+        self, config: Mapping[str, Any], *, changelog_topic: str, answer_seconds: float
     ) -> None:
-        """``commit_offsets`` is ``RawConsumer.commit``, called after all acknowledgements."""
-        self._commit_offsets = commit_offsets
-        self._changelog_topic = changelog_topic
         self._producer = AcknowledgedProducer(
             config, answer_seconds, changelog_topic=changelog_topic
         )
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="sends")
 
+    async def send(self, records: Sequence[ProducerRecord]) -> dict[int, int]:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, self._producer.send, records)
+
+    async def failures(self) -> int:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, self._producer.failures)
+
+    async def close(self) -> None:
+        self._producer.close()
+        self._thread.shutdown(wait=False)
+
+
+class AcknowledgedSends:
+    """Commits without transactions, with the same interface as ``OutputTransactions``."""
+
+    def __init__(
+        self,
+        client: SendClient,
+        commit_offsets: Callable[[Mapping[int, int], str], Awaitable[None]],
+        *,
+        changelog_topic: str,
+    ) -> None:
+        """``commit_offsets`` is ``RawConsumer.commit``, called after all acknowledgements."""
+        self._client = client
+        self._commit_offsets = commit_offsets
+        self._changelog_topic = changelog_topic
+
     async def open(self) -> None: ...
 
     async def failures(self) -> int:
-        return 0
+        return await self._client.failures()
 
     async def commit(
         self,
@@ -327,23 +405,30 @@ class AcknowledgedSends:
         group_metadata: bytes,  # noqa: ARG002 - the consumer itself commits here
         note: str = "",
         ends: Mapping[int, int] = MappingProxyType({}),
-        checks: CommitChecks = UNCHECKED,  # noqa: ARG002 - what is sent cannot be taken back
+        checks: CommitChecks = UNCHECKED,
     ) -> dict[int, int]:
-        loop = asyncio.get_running_loop()
         outputs = [each for each in records if each.topic != self._changelog_topic]
         changes = [each for each in records if each.topic == self._changelog_topic]
+        await self._refuse_unverified(checks)
         # Outputs are sent first, because a crash would lose them if their progress were already
         # stored.
         if outputs:
-            await loop.run_in_executor(self._thread, self._producer.send, outputs)
-        sent = await loop.run_in_executor(self._thread, self._producer.send, changes)
+            await self._client.send(outputs)
+            await self._refuse_unverified(checks)
+        failures = await self._client.failures()
+        sent = await self._client.send(changes)
+        if outputs and await self._client.failures() > failures:
+            await self._client.send(outputs)  # their progress is stored, and they may be lost
         if own := in_place(offsets, sent, ends):
             await offsets_after_sends(self._commit_offsets(own, note))
         return sent
 
+    async def _refuse_unverified(self, checks: CommitChecks) -> None:
+        if checks.failures is not None and await self._client.failures() > checks.failures:
+            raise UnverifiedError("a connection to a broker has failed")
+
     async def close(self) -> None:
-        self._producer.close()
-        self._thread.shutdown(wait=False)
+        await self._client.close()
 
 
 def in_place(

@@ -34,6 +34,7 @@ from streams.kafka.errors import (
 from streams.kafka.producers import (
     UNCHECKED,
     CommitChecks,
+    ConnectionLog,
     Deliveries,
     DeliveryError,
     ProducerRecord,
@@ -61,9 +62,6 @@ _BACKOFF_MS: Final = 100
 _RECONNECT_SECONDS: Final = 0.05  # no request is sent again sooner than this
 # librdkafka logs the same connection failure only once in this time.
 _REPEATED_SECONDS: Final = 30.0
-_BROKEN: Final = frozenset({"FAIL", "REQTMOUT"})
-"""librdkafka's log facilities for a connection that failed, and for requests without a response."""
-_INFO: Final = 6  # librdkafka's level of these lines
 _BEGIN: Final = "begin"
 _COMMIT: Final = "commit"
 _ABORT: Final = "abort"
@@ -84,21 +82,6 @@ _FENCED: Final = frozenset(
 
 
 _Check = Callable[[Mapping[int, int], bool], None]  # see ``TransactionalProducer.commit``
-
-
-class _ConnectionLog:
-    """A producer's logger, which notes whether a connection failed.
-
-    librdkafka (2.16) calls no ``error_cb`` when an established connection breaks.
-    """
-
-    def __init__(self, logger: logging.Logger) -> None:
-        self.has_failed = False
-        self._logger = logger
-
-    def log(self, level: int, form: str, facility: str, *texts: str) -> None:
-        self.has_failed |= facility in _BROKEN
-        self._logger.log(level, form, facility, *texts)
 
 
 class TransactionalProducer:
@@ -135,14 +118,13 @@ class TransactionalProducer:
             # A request for offsets right after a commit waits 100 ms with the default of 100, and 1
             # ms with 2.
             "retry.backoff.ms": 2,
-            # ``_ConnectionLog`` needs these lines, and ``_RECONNECT_SECONDS`` needs the pause.
-            "log.connection.close": True,
-            "log_level": max(_INFO, int(config.get("log_level", _INFO))),
+            # ``ConnectionLog`` needs these lines, and ``_RECONNECT_SECONDS`` needs the pause.
+            **ConnectionLog.lines(config),
             _BACKOFF: max(_BACKOFF_MS, int(config.get(_BACKOFF, _BACKOFF_MS))),
             "error_cb": self._on_error,
         }
         self._logger: logging.Logger = config.get("logger", client_logger)
-        self._log = _ConnectionLog(self._logger)
+        self._log = ConnectionLog(self._logger)
         self._producer: Producer | None = None
         self._has_old_requests = False
         self._is_checked = False  # since the opening, or since a connection failed
@@ -156,7 +138,7 @@ class TransactionalProducer:
         Raises ``TransactionError`` if the broker has no transactions, ``UnansweredError``.
         """
         self.close()
-        log = _ConnectionLog(self._logger)
+        log = ConnectionLog(self._logger)
         producer = Producer({**self._config, "logger": log})
         self._until_done(_OPEN, producer, producer.init_transactions)
         producer.poll(0)  # earlier problems do not count

@@ -110,6 +110,8 @@ class Changelog:
     interrupted: threading.Event = field(default_factory=threading.Event)  # ends a reading early
     # The broker may delete the beginning, like the embedded one, which keeps a few megabytes.
     may_be_cut: bool = False
+    # Without transactions, a late record may have replaced the last progress.
+    may_go_back: bool = False
 
     def __str__(self) -> str:
         return f"{self.topic}/{self.partition}"
@@ -126,7 +128,7 @@ class Changelog:
 
         Reading continues while ``lacks`` returns what is missing (not ""), because a committed
         transaction may not be readable in all partitions yet. It does not wait for open
-        transactions of others, unless ``waits`` says so. With ``may_be_cut``, the missing part may
+        transactions of others, unless ``waits`` says so. With ``may_go_back``, the missing part may
         have been overwritten, so reading stops a few seconds after the end.
 
         Raises ``ChangelogLostError`` if the log ends before ``start``; ``RecoveryError`` if the log
@@ -276,7 +278,7 @@ class Changelog:
                 report(0)
                 return
             quiet = time.monotonic() - heard
-            if at_end and self.may_be_cut and quiet > min(_LAG_SECONDS, self.silence_seconds):
+            if at_end and self.may_go_back and quiet > min(_LAG_SECONDS, self.silence_seconds):
                 report(0)
                 return
             if quiet <= self.silence_seconds:

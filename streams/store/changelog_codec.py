@@ -133,7 +133,7 @@ class _ProgressRecord(msgspec.Struct, frozen=True, array_like=True):
             self.reading,
             self.writer,
             self.expired_before,
-            self.lineage,
+            self.lineage if is_in_place else UNKNOWN,
             self.leader_epochs[0 if is_in_place else 1],
         )
 
@@ -249,7 +249,7 @@ def furthest(
             continue
         expired = max(known.expired_before, read.expired_before)
         if not goes_back(read, known.progress):
-            known = read
+            known = replace(read, lineage=read.lineage if read.lineage.commit else known.lineage)
         elif refused is not None:
             refused(read, known)
         known = replace(known, expired_before=expired)

@@ -41,7 +41,7 @@ from streams.settings.settings import Delivery, Settings
 from streams.store.changelog import Changelog, ChangelogLostError, LoggedBatch, Report
 from streams.store.changelog_codec import WRITER_BYTES, Decoded, LoggedProgress, furthest
 from streams.store.entry_batch import Removal
-from streams.store.lineage import Lineage
+from streams.store.lineage import UNKNOWN, Lineage
 from streams.store.rocksdb_store import block_cache, statistics_of
 from streams.store.row_codec import EntryPrints, ProgressRow, StoreIdentity
 from streams.store.row_store import (
@@ -163,7 +163,8 @@ def catch_up(
 
     def lacks() -> str:
         """Return what is missing at the end of the changelog, where the store may prove ahead."""
-        if not log.may_be_cut and is_ahead(before, last):
+        proven = None if log.may_go_back and last == UNKNOWN else last
+        if not log.may_be_cut and is_ahead(before, proven):
             raise StoreAheadError(
                 store.path,
                 f"its commit {before.commit} is none of the changelog {log}: brokers have lost it",
@@ -180,8 +181,7 @@ def catch_up(
         for batch in batches:
             decoded = batch.decoded()
             load_batch(store, batch, decoded, identity)
-            if decoded.progress:
-                last = decoded.progress[-1].lineage
+            last = _latest(decoded, last)
             read += sum(offset >= start for offset in batch.offsets)
         return read
 
@@ -189,7 +189,7 @@ def catch_up(
     first = start if log.may_be_cut else max(0, start - 1)
     read = load(log.read(first, report, lacks))
     stored = store.progress()
-    if not log.may_be_cut and stored is not None and stored.progress.next > committed_next:
+    if not log.may_go_back and stored is not None and stored.progress.next > committed_next:
         # The last commit may have begun another chain at an earlier offset, and not be readable.
         read += load(log.read(store.changelog_offset, report, waits=True))
     if missing := lacks():
@@ -209,6 +209,17 @@ def is_ahead(before: Lineage, last: Lineage | None) -> bool:
     least that of its own last commit, unless that is lost.
     """
     return bool(before.commit) and (last is None or not last.continues(before))
+
+
+def _latest(decoded: Decoded, last: Lineage | None = None) -> Lineage | None:
+    """Return the lineage of the latest progress that has one; ``UNKNOWN`` if none of them has.
+
+    ``last`` is that of earlier records. None: there is no progress.
+    """
+    for each in decoded.progress:
+        if last is None or each.lineage != UNKNOWN:
+            last = each.lineage
+    return last
 
 
 def load_batch(store: ShardStore, batch: LoggedBatch, decoded: Decoded, identity: str) -> Removal:
@@ -257,22 +268,22 @@ def load_batch(store: ShardStore, batch: LoggedBatch, decoded: Decoded, identity
     return removal
 
 
-def load_next(store: ShardStore, batch: LoggedBatch, identity: str) -> Removal:
+def load_next(store: ShardStore, batch: LoggedBatch, identity: str) -> tuple[Removal, bool]:
     """Write what follows in a changelog to the store; return what it removes.
 
-    Raises as ``load_batch``, and ``StoreAheadError`` if brokers have lost the store's last commit.
+    The second value tells whether it was compared with the store's last commit. Raises as
+    ``load_batch``, and ``StoreAheadError`` if brokers have lost that commit.
     """
     decoded = batch.decoded()
-    # At least once, records of paused workers may follow, which do not count.
-    if decoded.progress and not store.place.writer:
-        last = decoded.progress[-1].lineage
-        if is_ahead(store.lineage, last):
-            raise StoreAheadError(
-                store.path,
-                f"the changelog {batch.log} continues with commit {last.commit}, which does not "
-                f"follow its commit {store.lineage.commit}: brokers have lost it",
-            )
-    return load_batch(store, batch, decoded, identity)
+    last = _latest(decoded)
+    if last is not None and is_ahead(store.lineage, last):
+        raise StoreAheadError(
+            store.path,
+            f"the changelog {batch.log} continues with commit {last.commit}, which does not "
+            f"follow its commit {store.lineage.commit}: brokers have lost it",
+        )
+    is_late = last == UNKNOWN and bool(store.place.writer)
+    return load_batch(store, batch, decoded, identity), last is not None and not is_late
 
 
 def _make_ids(store: ShardStore, interrupted: threading.Event) -> None:
@@ -315,6 +326,8 @@ class ShardStores:
         self._config = changelog_config
         self._identity = identity
         self._changelog_id = changelog_id
+        self._has_transactions = settings.delivery is Delivery.EXACTLY_ONCE
+        self._may_be_cut = not (self._has_transactions or changelog_id)
         self._metrics = metrics
         self._profile = settings.index_profile()
         self._cache = block_cache(settings.block_cache_bytes)
@@ -423,7 +436,8 @@ class ShardStores:
             self._config,
             settings.send_timeout_seconds,
             interrupted,
-            may_be_cut=settings.delivery is Delivery.AT_LEAST_ONCE,
+            may_be_cut=self._may_be_cut,
+            may_go_back=not self._has_transactions,
         )
 
     def _catch_up(
@@ -431,15 +445,14 @@ class ShardStores:
     ) -> None:
         started = time.monotonic()
         report = self._report_of(partition)
-        has_transactions = self._settings.delivery is Delivery.EXACTLY_ONCE
         try:
             # Without transactions, the writer must know before which offset all was read.
-            end = 0 if has_transactions else log.ends(store.changelog_offset)[1]
+            end = 0 if self._has_transactions else log.ends(store.changelog_offset)[1]
             records = catch_up(store, log, self._identity, committed_next, report)
         except BaseException:
             self._recoveries.pop(partition, None)  # nothing reads this changelog any more
             raise
-        if not has_transactions:
+        if not self._has_transactions:
             store.write_at(token_bytes(WRITER_BYTES), end)
         seconds = time.monotonic() - started
         for _ in range(store.progress_refused):

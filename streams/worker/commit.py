@@ -377,8 +377,7 @@ class OutputCommits:
             if not (shard.is_open or shard.is_opening) or shard.progress is None:
                 continue
             store = shard.standby if shard.store is None else shard.store
-            # At least once, a store names where its commits are to be, and others may follow.
-            if store is not None and not store.place.writer:
+            if store is not None:
                 yield shard.partition, store.lineage
 
     def _checks_of(

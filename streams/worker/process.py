@@ -29,7 +29,7 @@ from streams.kafka.clients import AdminClient
 from streams.kafka.connection import connect_admin
 from streams.kafka.errors import Retries
 from streams.kafka.log_reader import LogReader
-from streams.kafka.producers import AcknowledgedSends, Appender
+from streams.kafka.producers import AcknowledgedSends, Appender, SendThread
 from streams.kafka.raw_consumer import RawConsumer
 from streams.kafka.transactions import OutputTransactions
 from streams.monitoring.clock_watch import ClockWatch
@@ -224,12 +224,12 @@ def _connect(
             answer_seconds=settings.send_timeout_seconds,
         )
     else:
-        committer = AcknowledgedSends(
+        client = SendThread(
             output_config(settings),
-            member.commit,
             changelog_topic=topics.changelog,
             answer_seconds=settings.send_timeout_seconds,
         )
+        committer = AcknowledgedSends(client, member.commit, changelog_topic=topics.changelog)
     changelog_config = client_config(settings, group_id=changelog_group(settings))
     return WorkerClients(
         member,

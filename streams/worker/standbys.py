@@ -26,7 +26,6 @@ from simhash_core.log.records import Chain, Progress, log_offset_of, sequence_nu
 from simhash_core.log.shards import Standby
 from streams.kafka.errors import becomes_true_on_loop
 from streams.store.changelog import LoggedBatch
-from streams.store.changelog_codec import PROGRESS_KEY
 from streams.store.compaction import KeptShard
 from streams.store.entry_batch import Removal
 from streams.store.recovery import fill_index, load_next
@@ -268,7 +267,7 @@ class StandbyStores:
         # It may have read commits that brokers lost afterwards; the opening finds out.
         if end is None or stored is None or stored.progress.next > committed_next:
             return False
-        if store.lineage.commit and not store.place.writer and not opened.is_compared:
+        if store.lineage.commit and not opened.is_compared:
             return False  # its last commit is not in the changelog
         store.read_to(end)
         position = stored.progress.position
@@ -335,12 +334,12 @@ class StandbyStores:
             return
         store = opened.store
         try:
-            removal = load_next(store, batch, self._context.rules.identity)
+            removal, is_compared = load_next(store, batch, self._context.rules.identity)
         except FirstseenError as error:
             self.errors.note(error)
             self.drop(partition, str(error))
             return
-        opened.is_compared |= PROGRESS_KEY in batch.keys
+        opened.is_compared |= is_compared
         stored = store.progress()
         if stored is not None:
             removed = _removed(standby, removal, store)

@@ -25,8 +25,6 @@ from streams.kafka.producers import (
     CommitChecks,
     ProducerRecord,
     RecordTooLargeError,
-    in_place,
-    offsets_after_sends,
 )
 from tests.worker_simulation.cluster import Append
 from tests.worker_simulation.group import Committed, GroupMetadata
@@ -320,47 +318,22 @@ class SimulatedTransactions(_Sends):
 
 
 class SimulatedSends(_Sends):
-    """An ``OutputCommitter`` without transactions: outputs, then the changelog, then offsets."""
+    """A ``SendClient``."""
 
-    def __init__(
-        self,
-        host: Host,
-        commit_offsets: Callable[[Mapping[int, int], str], Awaitable[None]],
-        *,
-        changelog_topic: str,
-        answer_seconds: float = 30.0,
-    ) -> None:
+    def __init__(self, host: Host, *, changelog_topic: str, answer_seconds: float = 30.0) -> None:
         super().__init__(host, changelog_topic)
-        self._commit_offsets = commit_offsets
         self._answer_seconds = answer_seconds
         self._renew()
 
-    async def open(self) -> None:
-        """Do nothing yet; the first commit connects."""
-
     async def failures(self) -> int:
-        return 0
+        """Return the number of losses of power: each connection broke then."""
+        return self._host.cluster.network.losses
+
+    async def send(self, records: Sequence[ProducerRecord]) -> dict[int, int]:
+        return await self._host.in_client(self._send(records))
 
     async def close(self) -> None:
         """Release the client."""
-
-    async def commit(
-        self,
-        records: Sequence[ProducerRecord],
-        offsets: Mapping[int, int],
-        group_metadata: bytes,  # noqa: ARG002 - the member itself commits here
-        note: str = "",
-        ends: Mapping[int, int] = MappingProxyType({}),
-        checks: CommitChecks = UNCHECKED,  # noqa: ARG002 - what is sent cannot be taken back
-    ) -> dict[int, int]:
-        outputs = [each for each in records if each.topic != self._changelog_topic]
-        changes = [each for each in records if each.topic == self._changelog_topic]
-        if outputs:
-            await self._host.in_client(self._send(outputs))
-        sent = await self._host.in_client(self._send(changes))
-        if own := in_place(offsets, sent, ends):
-            await offsets_after_sends(self._commit_offsets(own, note))
-        return sent
 
     async def _send(self, records: Sequence[ProducerRecord]) -> dict[int, int]:
         deadline = self._host.loop.time() + self._answer_seconds

@@ -324,7 +324,8 @@ class SimulatedStores(ShardStores):
             self._config,
             settings.send_timeout_seconds,
             cast(threading.Event, _Interruption(interrupted)),
-            may_be_cut=settings.delivery is Delivery.AT_LEAST_ONCE,
+            may_be_cut=self._may_be_cut,
+            may_go_back=not self._has_transactions,
         )
 
     def open(self, partition: int, committed_next: int, interrupted: threading.Event) -> ShardStore:

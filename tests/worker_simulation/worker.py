@@ -14,6 +14,7 @@ from simhash_core.log import versions
 from simhash_core.text.fingerprinter import Fingerprinter
 from simhash_core.verdicts import Rejection
 from streams.documents.fields import FieldSettings
+from streams.kafka.producers import AcknowledgedSends
 from streams.monitoring.metrics import Metrics
 from streams.settings.settings import (
     BatchSettings,
@@ -164,12 +165,12 @@ class Worker:
                 answer_seconds=settings.send_timeout_seconds,
             )
         else:
-            committer = SimulatedSends(
+            client = SimulatedSends(
                 host,
-                member.commit,
                 changelog_topic=topics.changelog,
                 answer_seconds=settings.send_timeout_seconds,
             )
+            committer = AcknowledgedSends(client, member.commit, changelog_topic=topics.changelog)
         batch = scenario.poll_records
         clients = WorkerClients(
             member,

@@ -16,7 +16,12 @@ from streams.errors import UnansweredError
 from streams.kafka.client_config import output_config
 from streams.kafka.clients import Consumer
 from streams.kafka.errors import AbortedError, FencedError, TransactionError
-from streams.kafka.producers import AcknowledgedSends, ProducerRecord, RecordTooLargeError
+from streams.kafka.producers import (
+    AcknowledgedSends,
+    ProducerRecord,
+    RecordTooLargeError,
+    SendThread,
+)
 from streams.kafka.transactions import OutputTransactions
 from tests.rigs.async_tests import until
 from tests.rigs.brokers.broker import Broker
@@ -62,7 +67,8 @@ class Scene:
         self, commit: Callable[[Mapping[int, int], str], Awaitable[None]]
     ) -> AcknowledgedSends:
         config = output_config(self.settings)
-        made = AcknowledgedSends(config, commit, changelog_topic=self.changelog, answer_seconds=10)
+        client = SendThread(config, changelog_topic=self.changelog, answer_seconds=10)
+        made = AcknowledgedSends(client, commit, changelog_topic=self.changelog)
         await made.open()
         return made
 
