@@ -49,6 +49,7 @@ from simhash_core.log.records import (
     Standbys,
     entry_of,
     index_of,
+    item_checksum,
     log_offset_of,
     sequence_number,
 )
@@ -415,9 +416,11 @@ class Decider:
         if not self.leads or self._in_flight:
             return None
         decisions: list[Decision] = []
+        checksums: list[int] = []
         documents = 0
         for offset in self._decidable(replica):
-            documents += len(replica.undecided[offset].columns)
+            item = replica.undecided[offset]
+            documents += len(item.columns)
             if decisions and documents > limit:
                 break
             self._recent.forget_through(self._known_to_all(replica, offset))
@@ -425,6 +428,7 @@ class Decider:
                 self._compare(replica)
             decision = self._decision(replica, offset)
             decisions.append(decision)
+            checksums.append(item_checksum(item))
             documents += len(decision.removals) // REMOVALS_A_DOCUMENT
             self._reports.forget(offset)
             self._next = offset + 1
@@ -437,6 +441,7 @@ class Decider:
             next=self._next,
             version=self._version,
             standbys=self._standbys.open if replica.version >= versions.STANDBYS_SINCE else (),
+            checksums=tuple(checksums),
         )
         # While a control record is not read back yet, its news is not sent again.
         is_read = replica.position > self._last_control

@@ -12,6 +12,7 @@ from typing import ClassVar, Final, NamedTuple
 
 import msgspec
 import numpy as np
+import xxhash
 from numpy.typing import NDArray
 
 from simhash_core.document_columns import DocumentColumns, joined_columns
@@ -176,6 +177,16 @@ class Bundle:
         for at in skipped:
             rows[self.segments[at].first : self.segments[at].end] = False
         return rows
+
+
+def item_checksum(item: Bundle | Query) -> int:
+    """Return XXH32 of what no other bundle or query has, unless it was appended twice."""
+    if isinstance(item, Query):
+        text = item.identifier
+    else:
+        chain, number, previous, last, *_ = item.segments[0]
+        text = f"{item.worker} {chain.partition} {number} {previous} {last} {len(item)}"
+    return xxhash.xxh32_intdigest(text.encode())
 
 
 def entry_of(documents: Packet | Bundle, row: int) -> Entry:
@@ -382,6 +393,7 @@ class Control(msgspec.Struct, frozen=True, array_like=True):
     next: int  # everything before this log offset is decided
     version: int = versions.OLDEST  # in force after this record
     standbys: Standbys = ()  # open ones, as reported; () before ``versions.STANDBYS_SINCE``
+    checksums: tuple[int, ...] = ()  # of what the decisions are on; (): not known
 
     def standbys_of(self, partition: int) -> set[str] | None:
         """Return the members that have a standby of a shard open; None: the record does not say."""

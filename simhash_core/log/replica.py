@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from itertools import zip_longest
 from typing import Final, NamedTuple
 
 from simhash_core.log import versions
@@ -25,6 +26,7 @@ from simhash_core.log.records import (
     LogRecord,
     Packet,
     Query,
+    item_checksum,
     sequence_number,
 )
 
@@ -197,10 +199,16 @@ class Replica:
     def _has_decided(self, control: Control) -> bool:
         """Return whether all that a control record decides is in the log, and was undecided.
 
-        Otherwise its leader has read records that brokers have lost since.
+        Otherwise its leader has read records that brokers have lost since. Others may have got
+        their offsets.
         """
-        decided = (each.offset for each in control.decisions)
-        return all(each in self.undecided for each in decided if each >= self.start)
+        for decision, checksum in zip_longest(control.decisions, control.checksums):
+            if decision.offset < self.start:
+                continue
+            item = self.undecided.get(decision.offset)
+            if item is None or checksum not in {None, item_checksum(item)}:
+                return False
+        return True
 
     def _takes_heads(self, control: Control, decided: Iterable[Decided]) -> bool:
         """Advance the heads by the decided bundles; return whether the record's own were needed."""

@@ -415,16 +415,16 @@ class AcknowledgedSends:
         if outputs:
             await self._client.send(outputs)
             await self._refuse_unverified(checks)
-        failures = await self._client.failures()
+        failures = await self.failures()
         sent = await self._client.send(changes)
-        if outputs and await self._client.failures() > failures:
+        if outputs and await self.failures() > failures:
             await self._client.send(outputs)  # their progress is stored, and they may be lost
         if own := in_place(offsets, sent, ends):
             await offsets_after_sends(self._commit_offsets(own, note))
         return sent
 
     async def _refuse_unverified(self, checks: CommitChecks) -> None:
-        if checks.failures is not None and await self._client.failures() > checks.failures:
+        if checks.failures is not None and await self.failures() > checks.failures:
             raise UnverifiedError("a connection to a broker has failed")
 
     async def close(self) -> None:

@@ -135,6 +135,20 @@ class _StandbysControlBody(_ControlBody, frozen=True, array_like=True, kw_only=T
     standbys: bytes  # ``Standbys``, which seldom change
 
 
+class _DecidingControlBody(_ControlBody, frozen=True, array_like=True, kw_only=True):
+    """The form of those with decisions, except from older releases."""
+
+    checksums: tuple[int, ...] = ()
+
+
+class _DecidingStandbysControlBody(
+    _StandbysControlBody, frozen=True, array_like=True, kw_only=True
+):
+    """The same from version 5 on."""
+
+    checksums: tuple[int, ...] = ()
+
+
 def identity_digest(identity: str) -> bytes:
     return blake2b(identity.encode(), digest_size=IDENTITY_DIGEST_BYTES).digest()
 
@@ -177,8 +191,8 @@ class LogCodec:
         self._bundle = msgspec.msgpack.Decoder(_BundleBody)
         self._bundle_start = msgspec.msgpack.Decoder(_BundleStart)
         self._query = msgspec.msgpack.Decoder(_QueryBody)
-        self._control = msgspec.msgpack.Decoder(_ControlBody)
-        self._control_5 = msgspec.msgpack.Decoder(_StandbysControlBody)
+        self._control = msgspec.msgpack.Decoder(_DecidingControlBody)
+        self._control_5 = msgspec.msgpack.Decoder(_DecidingStandbysControlBody)
         self._report = msgspec.msgpack.Decoder(Report)
         no_chains: tuple[Chain, ...] = ()
         self._chains = _RememberingCodec(no_chains, _encode_chains, _decode_chains)
@@ -284,11 +298,19 @@ class LogCodec:
             control.next,
             control.version,
         )
+        checksums = control.checksums
         if version < versions.STANDBYS_SINCE:
+            if checksums:
+                return _DecidingControlBody(*fields, checksums=checksums)
             return _ControlBody(*fields)
-        return _StandbysControlBody(*fields, standbys=self._standbys.encode(control.standbys))
+        standbys = self._standbys.encode(control.standbys)
+        if checksums:
+            return _DecidingStandbysControlBody(*fields, standbys=standbys, checksums=checksums)
+        return _StandbysControlBody(*fields, standbys=standbys)
 
-    def _read_control(self, body: _ControlBody, standbys: Standbys) -> Control:
+    def _read_control(
+        self, body: _DecidingControlBody | _DecidingStandbysControlBody, standbys: Standbys
+    ) -> Control:
         chains = self._chains.decode(body.chains)
         last = array("q", decode_numbers([body.heads], [len(chains)]).tobytes())
         heads = ChainHeads(chains, last)
@@ -301,6 +323,7 @@ class LogCodec:
             body.next,
             body.version,
             standbys,
+            body.checksums,
         )
 
     def _framed(self, kind: bytes, body: msgspec.Struct, version: int) -> bytes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
+from itertools import zip_longest
 from typing import Final, NamedTuple
 
 from simhash_core import documents
@@ -27,6 +28,7 @@ from simhash_core.log.records import (
     Progress,
     Query,
     Removal,
+    item_checksum,
 )
 from simhash_core.log.shard_stream import CHAIN_END, Deleted, NoVerdict, Output, Ready
 from simhash_core.verdicts import Answer, Match
@@ -113,8 +115,7 @@ class Judge:
         self._judge_written(offset, version)
         if isinstance(record, Control):
             last = self.accepted[-1] if self.accepted else NO_CONTROL
-            # A leader may decide what brokers have lost: such a record does not count.
-            if record.previous == last and all(d.offset in self._said for d in record.decisions):
+            if record.previous == last and self._has_decided(record):
                 self._control(offset, record)
             return
         self.undecided[offset] = record
@@ -137,6 +138,15 @@ class Judge:
             for row, truth in enumerate(truths):
                 key = packet.chain, int(packet.columns.offsets[row])
                 self._truths[key], self._logged[key] = truth, documents[packet.first + row]
+
+    def _has_decided(self, control: Control) -> bool:
+        """Return whether the log has what a leader decides; brokers may have lost it."""
+        for decision, checksum in zip_longest(control.decisions, control.checksums):
+            item = self.undecided.get(decision.offset)
+            is_other = item is not None and checksum not in {None, item_checksum(item)}
+            if is_other or decision.offset not in self._said:
+                return False
+        return True
 
     def _document(self, offset: int, packet: Packet, row: int) -> SimulatedDocument:
         """Return the document of a row; after a loss, several may have had its raw offset."""

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from simhash_core.document_columns import DELETE, DOCUMENT, BytesColumn, DocumentColumns
@@ -24,6 +25,7 @@ from simhash_core.log.records import (
     Removal,
     Report,
     Sender,
+    item_checksum,
 )
 from simhash_core.log.shard_stream import NewEntries
 from simhash_core.verdicts import Match
@@ -127,6 +129,7 @@ DECIDED: Final = Control(
     version=5,
     standbys=STANDBYS,
 )
+CHECKED: Final = msgspec.structs.replace(DECIDED, checksums=(item_checksum(BUNDLE), 7))
 DELETED: Final = Control(
     previous=20,
     leader="w-1.1",

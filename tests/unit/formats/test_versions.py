@@ -28,6 +28,7 @@ from tests.unit.formats.internal_samples import (
     BEFORE,
     BEGUN,
     BUNDLE,
+    CHECKED,
     DECIDED,
     DELETED,
     DELETING,
@@ -57,6 +58,7 @@ LOG: Final[dict[str, LogRecord]] = {
     "begun": BEGUN,
     "decided": DECIDED,
     "deleted": DELETED,
+    "decided with checksums": CHECKED,
 }
 ENDS: Final = encode_end(DELETIONS.first)
 ENDS_OF_A_WRITER: Final = encode_end(DELETIONS.first, WRITER)
@@ -93,6 +95,7 @@ EXAMPLES: Final = {
     "bundle with a delete": ["deleting"],
     "query": ["query"],
     "control records": ["begun", "decided", "deleted"],
+    "control record with checksums": ["decided with checksums"],
     "raise": ["raised, in version 4", "begun"],
     "report": ["report"],
     "changelog": [f"changelog {name}" for name in CHANGELOG],

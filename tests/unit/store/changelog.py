@@ -75,6 +75,7 @@ class ChangelogTopic:
             silence_seconds,
             interrupted or threading.Event(),
             may_be_cut,
+            may_go_back=may_be_cut,
         )
 
     def last_progress(self) -> LoggedProgress | None:

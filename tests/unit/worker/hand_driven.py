@@ -388,7 +388,7 @@ class Index:
 
 
 class _ListedChangelog:
-    may_be_cut = False
+    may_be_cut = may_go_back = False
 
     def __init__(self, records: list[tuple[bytes | None, bytes | None]], partition: int) -> None:
         self._records = records

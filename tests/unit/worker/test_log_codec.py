@@ -159,8 +159,9 @@ def test_a_record_with_garbage_is_decoded_or_refused(
 def test_a_record_that_is_nested_too_deep_is_refused(value: bytes, decode: Decode) -> None:
     """A reader ignores unknown fields at the end, but msgspec does not skip any depth."""
     body = msgspec.msgpack.encode(msgspec.msgpack.decode(value[18:]))
-    one_field_more = bytes((body[0] + 1,)) + body[1:]
-    deep = value[:18] + one_field_more + b"\x91" * 100_000 + b"\x01"
+    # A control record without decisions has one field less.
+    two_fields_more = bytes((body[0] + 2,)) + body[1:] + b"\x90"
+    deep = value[:18] + two_fields_more + b"\x91" * 100_000 + b"\x01"
     with pytest.raises(LogDecodeError, match=f"{WHERE} is damaged: .*recursion"):
         decode(CODEC, deep, WHERE)
     assert CODEC.sender_of(deep) is None

@@ -164,21 +164,19 @@ def test_a_worker_reports_its_standbys_until_control_records_name_them(
 
 
 @pytest.mark.parametrize(
-    ("committed_next", "position", "is_found", "writer", "is_level"),
+    ("committed_next", "position", "is_found", "is_level"),
     [
-        pytest.param(7, 0, True, "", True, id="level"),
-        pytest.param(8, 0, True, "", False, id="the changelog lacks the group's progress"),
-        pytest.param(6, 0, True, "", False, id="it has commits that brokers have lost"),
-        pytest.param(7, 0, False, "", False, id="its last commit is not in the changelog"),
-        pytest.param(7, 0, False, "at least once", True, id="its commits may be replaced"),
-        pytest.param(7, 9, True, "", False, id="it has read less of the log"),
+        pytest.param(7, 0, True, True, id="level"),
+        pytest.param(8, 0, True, False, id="the changelog lacks the group's progress"),
+        pytest.param(6, 0, True, False, id="it has commits that brokers have lost"),
+        pytest.param(7, 0, False, False, id="its last commit is not in the changelog"),
+        pytest.param(7, 9, True, False, id="it has read less of the log"),
     ],
 )
 async def test_a_standby_is_level_if_it_has_all_that_is_committed_and_no_more(
     committed_next: int,
     position: int,
     is_found: bool,
-    writer: str,
     is_level: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -187,7 +185,7 @@ async def test_a_standby_is_level_if_it_has_all_that_is_committed_and_no_more(
     participant = Watched(partition=1).participant
     stored = SimpleNamespace(progress=Progress(chain(1), 7, position, NO_CONTROL))
     store = MagicMock(changelog_offset=5, progress=lambda: stored)
-    store.lineage.commit, store.place.writer = 3, writer
+    store.lineage.commit = 3
     follower = MagicMock(end=AsyncMock(return_value=5))
     stores = StandbyStores(context_of(participant, follow=lambda _: follower))
     stores.take_in(1, FilledStore(store, stored.progress, participant.held.fill_slot(()), 0))

@@ -5,19 +5,22 @@ from __future__ import annotations
 import hypothesis.strategies as st
 import numpy as np
 from hypothesis import given
+from msgspec.structs import replace
 
 from simhash_core.log.records import (
     NO_CONTROL,
     NO_OFFSET,
     Decision,
     LogRecord,
+    Query,
     index_of,
+    item_checksum,
     log_offset_of,
     sequence_number,
     sequence_numbers,
 )
 from simhash_core.log.replica import Replica, Undecided
-from tests.unit.core.log.made_to_order import FAR, bundle_of, chain, control, replica_of
+from tests.unit.core.log.made_to_order import FAR, bundle_of, chain, columns_of, control, replica_of
 
 
 def test_sequence_numbers_rise_with_offset_and_row() -> None:
@@ -40,6 +43,18 @@ def test_record_that_decides_what_is_not_in_the_log_is_not_accepted() -> None:
     assert not replica.undecided
     replica.skip(4)
     assert replica.position == 5
+
+
+def test_record_that_decides_another_bundle_than_is_in_the_log_is_not_accepted() -> None:
+    """Its leader has read another bundle at 1, which brokers have lost since."""
+    sent, other, query = bundle_of(FAR[:1]), bundle_of(FAR[:2]), Query("q", 1, columns_of(FAR[:1]))
+    decisions = [Decision(1, []), Decision(2, [])]
+    checksums = item_checksum(sent), item_checksum(query)
+    lost = replace(control(0, decisions), checksums=(item_checksum(other), checksums[1]))
+    right = replace(lost, checksums=checksums)
+    replica, accepted = replica_of([control(NO_CONTROL), sent, query, lost, right])
+    assert [each is not None for each in accepted] == [True, False, False, False, True]
+    assert not replica.undecided
 
 
 def test_a_reader_notes_that_the_control_record_in_force_is_not_there() -> None:
