@@ -17,7 +17,7 @@ from simhash_core.errors import FirstseenError
 from simhash_core.log import versions
 from simhash_core.log.decider import Decider
 from simhash_core.log.participant import LEADING_SHARD, Participant
-from simhash_core.log.records import NO_CONTROL, Chain, Control, Progress
+from simhash_core.log.records import NO_CONTROL, Chain, Progress
 from simhash_core.log.replica import Replica
 from simhash_core.log.shard_stream import ShardStream
 from simhash_core.log.versions import Readers
@@ -209,18 +209,6 @@ def power_loss_of_appends(rng: random.Random) -> list[Event]:
 
 
 @drawn
-def power_losses_in_a_row(rng: random.Random) -> list[Event]:
-    """Let brokers lose power again when workers have just sent what they had kept for them."""
-    first = rng.uniform(2.0, 6.0)
-    events = [Event(first, Fault.POWER, 0.3)]
-    at = first + 0.4
-    while at < first + 16.0:
-        events.append(Event(at, Fault.POWER, rng.uniform(0.05, 0.3)))
-        at += rng.uniform(0.3, 0.8)
-    return events
-
-
-@drawn
 def slow_begin(rng: random.Random) -> list[Event]:
     """Let the first commit wait for a response, while others join."""
     joins = [Event(rng.uniform(0.05, 1.0), Fault.JOIN) for _ in range(2)]
@@ -328,15 +316,6 @@ _POWER_OF_APPENDS: Final = group_of(
     batch_documents=1,
     batch_bundles=1,
 )
-_POWER_IN_A_ROW: Final = group_of(
-    2,
-    Theme.MIXED,
-    events=power_losses_in_a_row,
-    produced_seconds=30.0,
-    batch_documents=2,
-    batch_bundles=2,
-    releases=Releases.OLDER,
-)
 _FIRST_COMMITS: Final = group_of(
     3,
     Theme.KILLS,
@@ -405,11 +384,6 @@ async def _verified(commits: OutputCommits) -> bool:
 
 async def _no_failures(_: AcknowledgedSends) -> int:
     return 0
-
-
-def _has_some(replica: Replica, control: Control) -> bool:
-    decided = (each.offset for each in control.decisions)
-    return all(each in replica.undecided for each in decided if each >= replica.start)
 
 
 async def _begin_at_once(shards: Assignment, new: Sequence[Shard]) -> None:
@@ -702,9 +676,6 @@ MUTANTS: Final = mutants(
         ),
         "a control record counts that decides what brokers have lost": Tried(
             always(Replica, "_has_decided", True), _POWER_OF_APPENDS
-        ),
-        "a control record counts if anything is at the offsets that it decides": Tried(
-            by(Replica, "_has_decided", _has_some), _POWER_IN_A_ROW
         ),
         "at least once, nobody notices that brokers have failed": Tried(
             by(AcknowledgedSends, "failures", _no_failures),

@@ -272,8 +272,8 @@ def draw_worker_scenario(seed: int) -> WorkerScenario:
 def may_lose_power(scenario: WorkerScenario) -> bool:
     """Return whether workers are to survive that brokers lose what they had acknowledged.
 
-    Workers at least once do not compare their stores with the changelog. With a second version,
-    one that was in force may be lost.
+    At least once, an output that was sent cannot be taken back. With a second version, one that was
+    in force may be lost.
     """
     exactly = scenario.delivery is Delivery.EXACTLY_ONCE
     return exactly and scenario.releases is Releases.OLDER
