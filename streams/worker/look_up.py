@@ -47,8 +47,9 @@ class LogReplacedError(FirstseenError):
 
     def __init__(self, topic: str, what: str, why: str = "the log was lost and made again") -> None:
         super().__init__(
-            f"{topic} {what}: {why}. Stop all workers, then run "
-            "'firstseen index new-log', also if an earlier run of it was interrupted"
+            f"{topic} {what}: {why}. Start the worker again; if it ends so again, stop all "
+            "workers, then run 'firstseen index new-log', also if an earlier run of it was "
+            "interrupted"
         )
 
 

@@ -252,13 +252,16 @@ class WorkerJudge:
     ) -> None:
         """Take away the outputs of lost records: one for each that was read, or more."""
         partition, offset = place
-        chain, records = next(each for each in self._current() if each.chain.partition == partition)
-        current = next((each for each in records if each.offset == offset), None)
-        chains = self._chains_with(chain, offset)
-        if current is not None and current.document is not None:
-            chains.pop()
-        allowed = [each for other in chains for each in self._outputs_of(other, offset)]
-        source = SourcePosition(chain.topic, partition, offset)
+        allowed: list[ReceivedOutput] = []
+        for chain, records in self.chains:
+            if chain.partition != partition:
+                continue
+            current = next((each for each in records if each.offset == offset), None)
+            chains = self._chains_with(chain, offset)
+            if current is not None and current.document is not None:
+                chains.pop()
+            allowed += [each for other in chains for each in self._outputs_of(other, offset)]
+        source = SourcePosition(self._topics.raw, partition, offset)
         allowed += [DeadLetterOutput(source, "", "") for each in lost if each.document is None]
         for each in allowed:
             found = [other for other in received if _is_same(each, other)]

@@ -29,6 +29,7 @@ from streams.kafka.log_reader import LogCutError
 from streams.worker import commit
 from streams.worker.consume import TopicRecreatedError
 from streams.worker.index_on_kafka import OtherSettingsError
+from streams.worker.look_up import LogReplacedError
 from tests.rigs.memory_rows import MemoryDisk
 from tests.simulation.documents import SimulatedDocument
 from tests.simulation.judge import Judge, ViolationError
@@ -96,6 +97,7 @@ _ENDS_SECONDS: Final = 60.0
 _AFTER_LOSSES: Final = (
     RecordsLostError,
     LogCutError,
+    LogReplacedError,
     TopicRecreatedError,
     BrokerRefusedError,
     MemberFencedError,
@@ -667,11 +669,15 @@ class World:
         ends = [partition.end for partition in raw]
         self.cluster.put_back(kept)
         self.judge.log = log
-        if sends_others_after_power(self.scenario):
-            others = random.Random(f"not again {self.scenario.seed} {event.at}")
-            for number, (partition, end) in enumerate(zip(raw, ends, strict=True)):
-                if end > partition.end:
-                    self._replace_lost(number, end, others)
+        others = random.Random(f"not again {self.scenario.seed} {event.at}")
+        sends_others = sends_others_after_power(self.scenario)
+        for number, (partition, end) in enumerate(zip(raw, ends, strict=True)):
+            if end > partition.end and sends_others:
+                self._replace_lost(number, end, others)
+            elif end > partition.end:
+                chain, records = next(c for c in self._chains if c.chain.partition == number)
+                lost = [each for each in records if partition.end <= each.offset < end]
+                self.judge.lost(chain, lost, lost)
         self._sent_again_at = self.loop.time() + away + rng.choice([0.0, 0.0, 1.0, 15.0])
         self._ends_until = self._sent_again_at + _ENDS_SECONDS
         self._send(self._chains, rng.choice([0.0, 3.0]))
