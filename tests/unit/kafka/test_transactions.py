@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
@@ -15,9 +16,12 @@ from simhash_core.documents import SourcePosition
 from streams.errors import UnansweredError
 from streams.kafka.client_config import output_config
 from streams.kafka.clients import Consumer
-from streams.kafka.errors import AbortedError, FencedError, TransactionError
+from streams.kafka.embedded_broker import EmbeddedBroker
+from streams.kafka.errors import AbortedError, FencedError, TransactionError, UnverifiedError
 from streams.kafka.producers import (
+    AcknowledgedProducer,
     AcknowledgedSends,
+    CommitChecks,
     ProducerRecord,
     RecordTooLargeError,
     SendThread,
@@ -207,6 +211,70 @@ async def test_acknowledged_sends_commit_no_offset_with_a_record_too_large(
     await sends.commit([scene.record(b"small")], {0: 1}, b"")
     await sends.close()
     assert committed == [{0: 1}]
+
+
+class FailingClient:
+    """A ``SendClient`` whose connection fails with each send of a topic in ``fails_with``."""
+
+    def __init__(self, *fails_with: str) -> None:
+        self.sent: list[str] = []
+        self._fails_with = fails_with
+        self._failures = 0
+
+    async def send(self, records: Sequence[ProducerRecord]) -> dict[int, int]:
+        self.sent.append(records[0].topic)
+        self._failures += records[0].topic in self._fails_with
+        return {0: 1}
+
+    async def failures(self) -> int:
+        return self._failures
+
+    async def close(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("fails_with", "known", "sent"),
+    [
+        pytest.param((), 0, ["unique", "changelog", "offsets"], id="no failure"),
+        pytest.param((), -1, [], id="before the commit"),
+        pytest.param(("unique",), 0, ["unique"], id="before the progress is stored"),
+        pytest.param(
+            ("changelog",), 0, ["unique", "changelog", "unique", "offsets"], id="as it is stored"
+        ),
+        pytest.param(("unique",), None, ["unique", "changelog", "offsets"], id="ignored"),
+    ],
+)
+async def test_acknowledged_sends_notice_failed_connections(
+    fails_with: tuple[str, ...], known: int | None, sent: list[str]
+) -> None:
+    """``known`` is how many failures the caller knows. Outputs may be lost with a connection."""
+    client = FailingClient(*fails_with)
+
+    async def commit(_offsets: object, _note: str) -> None:
+        client.sent.append("offsets")
+
+    sends = AcknowledgedSends(client, commit, changelog_topic="changelog")
+    records = [ProducerRecord("changelog", b"p", b"", 0), ProducerRecord("unique", b"k", b"")]
+    is_refused = sent[-1:] != ["offsets"]
+    with pytest.raises(UnverifiedError) if is_refused else contextlib.nullcontext():
+        await sends.commit(records, {0: 1}, b"", checks=CommitChecks(failures=known))
+    assert client.sent == sent
+
+
+def test_an_acknowledged_producer_counts_failed_connections() -> None:
+    with EmbeddedBroker() as broker:
+        broker.create_topic("changelog")
+        config = {"bootstrap.servers": broker.bootstrap_servers}
+        producer = AcknowledgedProducer(config, 10.0, changelog_topic="changelog")
+        record = ProducerRecord("changelog", b"p", b"", 0)
+        assert producer.send([record]) == {0: 1}
+        assert producer.failures() == 0
+    deadline = time.monotonic() + 20.0
+    while not producer.failures():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert producer.failures() == 1
+    producer.close()
 
 
 async def test_transactions_need_a_broker_that_answers(kafka_broker: Broker) -> None:
