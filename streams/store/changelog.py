@@ -68,6 +68,10 @@ class ChangelogLostError(RecoveryError):
     """The changelog ends before an offset that the store has read."""
 
 
+class ChangelogBehindError(RecoveryError):
+    """The changelog lacks progress that the group has committed, as its offset says."""
+
+
 class LoggedBatch(NamedTuple):
     """Consecutive records of the partition ``log``; ``time_ms`` is that of the last record."""
 
@@ -131,8 +135,8 @@ class Changelog:
         transactions of others, unless ``waits`` says so. With ``may_go_back``, the missing part may
         have been overwritten, so reading stops a few seconds after the end.
 
-        Raises ``ChangelogLostError`` if the log ends before ``start``; ``RecoveryError`` if the log
-        begins after ``start``, stays incomplete or cannot be read; ``UnansweredError`` if the
+        Raises ``ChangelogLostError`` if the log ends before ``start``; ``ChangelogBehindError`` if
+        it stays incomplete; ``RecoveryError`` if it begins after ``start`` or cannot be read; ``UnansweredError`` if the
         broker is silent for too long; ``InterruptedError`` soon after ``interrupted`` is set.
         """
         with self.consumer() as consumer:
@@ -289,13 +293,13 @@ class Changelog:
                     f"commits of the group: {self._hung()}"
                 )
             if at_end and not high:
-                raise RecoveryError(
+                raise ChangelogBehindError(
                     f"the changelog {self} has no records, but the group has committed: {lacks()}. "
                     "The topic was deleted and created again, and the entries of the index are "
                     "lost with it: start a new index with a new application id"
                 )
             if at_end:
-                raise RecoveryError(
+                raise ChangelogBehindError(
                     f"the changelog {self} ends at offset {high} and lacks later commits of the "
                     f"group: {lacks()}. Records were deleted, or the group's offsets were set by "
                     "hand. Set the group's offset back to that of the changelog: outputs from "

@@ -24,6 +24,7 @@ from streams.kafka.clients import RawOffset
 from streams.kafka.errors import AbortedError, FencedError, StaleGenerationError
 from streams.monitoring.metrics import AcquisitionPhase
 from streams.monitoring.worker_state import partition_ranges
+from streams.store.changelog import ChangelogBehindError
 from streams.store.recovery import fill_index
 from streams.store.row_codec import StoredProgress
 from streams.store.shard_store import ShardStore
@@ -322,11 +323,11 @@ class Assignment:
         try:
             await self._fill(shard, cluster, max(0, committed))
         except _PASSING as error:
-            logger.warning("shard %d is not open yet: %s", shard.partition, error)
-            await self._drop_filled(shard)
-            await asyncio.sleep(_RETRY_SECONDS)
-            if self._is_wanted(shard):
-                self._start(self._open([shard]))
+            await self._open_again(shard, str(error))
+        except ChangelogBehindError:
+            if (why := await self._has_gone_back(shard, committed)) is None:
+                raise
+            await self._open_again(shard, why)
         except InterruptedError:
             pass
         finally:
@@ -338,6 +339,26 @@ class Assignment:
             self._note_offset_set_back(shard, committed)
             shard.acquisition.ended(AcquisitionPhase.OPENING)
             self._session_wanted.set()
+
+    async def _open_again(self, shard: Shard, why: str) -> None:
+        logger.warning("shard %d is not open yet: %s", shard.partition, why)
+        await self._drop_filled(shard)
+        await asyncio.sleep(_RETRY_SECONDS)
+        if self._is_wanted(shard):
+            self._start(self._open([shard]))
+
+    async def _has_gone_back(self, shard: Shard, committed: int) -> str | None:
+        """Return that the group's offset is lower than ``committed`` now; None if it is not.
+
+        Brokers that lost power may have lost commits after the offset was asked for.
+        """
+        try:
+            now = (await self._member.committed([shard.partition])).get(shard.partition, committed)
+        except _PASSING as error:
+            return str(error)
+        if now >= committed:
+            return None
+        return f"the group's offset has gone back from {committed} to {now} meanwhile"
 
     def _note_offset_set_back(self, shard: Shard, committed: int) -> None:
         """Say that the changelog counts, if somebody has set the group's offset back (-1: none)."""

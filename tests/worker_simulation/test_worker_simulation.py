@@ -41,6 +41,9 @@ more, and so keeps its epoch (protocol ``consumer``): the coordinator takes the 
 REPORT_TO_A_NEW_TOPIC = 379_805
 """A report comes late, to a topic of reports that was created again. Its producer's next one is out
 of order there, and nobody knows which reports the topic has."""
+OFFSET_LOST_WHILE_OPENING = 383_762
+"""A worker that opens a shard knows the group's offset when all brokers lose power, and with it the
+last commit; then it reads the changelog."""
 PROCESSES = 2
 PARTS = 6
 """The number of parts of the mutants; each part has a time limit of its own."""
@@ -76,6 +79,7 @@ def test_whole_workers_hold(pool: ProcessPoolExecutor) -> None:
         REMOVAL_BEFORE_ITS_DOCUMENT,
         COMMIT_LONGER_THAN_A_REVOCATION,
         REPORT_TO_A_NEW_TOPIC,
+        OFFSET_LOST_WHILE_OPENING,
     ],
 )
 def test_a_fault_that_a_seed_found_stays_mended(pool: ProcessPoolExecutor, seed: int) -> None:
