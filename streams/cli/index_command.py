@@ -358,16 +358,12 @@ def checkpoint(settings: options.Settings, directory: Path, *, shards: tuple[int
     Examples:
       firstseen index checkpoint /backup/firstseen-monday
     """
-    from streams.maintenance.checkpoints import CheckpointError, make_checkpoint
+    from streams.maintenance.checkpoints import make_checkpoint
     from streams.store.shard_directory import local_shards
 
     shards_here = local_shards(settings, shards)
-    try:
-        with progress_bar() as show:
-            checkpoints = [make_checkpoint(each, directory, show) for each in shards_here]
-    except OSError as error:  # of a copied folder: a list of its files, each with its reason
-        why = error.strerror or error.args[0][0][-1]
-        raise CheckpointError(f"cannot write to {directory}: {why}") from None
+    with progress_bar() as show:
+        checkpoints = [make_checkpoint(each, directory, show) for each in shards_here]
     content = {"directory": str(directory), "checkpoints": checkpoints}
     text = _checkpoints_view(f"Copied to {directory}:", checkpoints)
     options.write_answer("index-checkpoint", content, text)

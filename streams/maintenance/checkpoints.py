@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
-from contextlib import closing, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from hashlib import blake2b, file_digest
 from pathlib import Path
 from typing import Final
@@ -62,34 +62,47 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def make_checkpoint(shard: LocalShard, directory: Path, report: Report) -> Checkpoint:
-    """Copy a store; raise ``StoreError``, or ``CheckpointError`` if a copy is already there."""
+    """Copy a store; raise ``StoreError``, or ``CheckpointError`` if it cannot be copied there."""
     target = directory / f"shard-{shard.partition}"
     if target.exists():
         raise CheckpointError(f"{directory} already has a checkpoint of shard {shard.partition}")
+    with _beside(target) as partial:
+        if not _copy_files(shard, partial):
+            with shard_view(shard.path) as view:
+                _copy_rows(view, partial, report)
+        with shard_view(partial) as copied:
+            stored = copied.store.progress()
+            checkpoint = Checkpoint(
+                schema=CHECKPOINT_SCHEMA,
+                application=copied.owner.application_id,
+                partition=copied.owner.partition,
+                index=copied.owner.index_identity,
+                documents=len(copied.store),
+                log_position=None if stored is None else stored.progress.position,
+                next_raw=None if stored is None else stored.progress.next,
+                changelog_offset=copied.store.changelog_offset,
+                files=_files(partial, report),
+            )
+        _manifest(directory, shard.partition).write_bytes(
+            msgspec.json.format(msgspec.json.encode(checkpoint), indent=1) + b"\n"
+        )
+        partial.rename(target)
+    return checkpoint
+
+
+@contextmanager
+def _beside(target: Path) -> Iterator[Path]:
+    """Yield a directory beside ``target`` to fill and rename; remove it if that fails."""
     partial = target.with_name(target.name + _PARTIAL)
     shutil.rmtree(partial, ignore_errors=True)
-    directory.mkdir(parents=True, exist_ok=True)
-    if not _copy_files(shard, partial):
-        with shard_view(shard.path) as view:
-            _copy_rows(view, partial, report)
-    with shard_view(partial) as copied:
-        stored = copied.store.progress()
-        checkpoint = Checkpoint(
-            schema=CHECKPOINT_SCHEMA,
-            application=copied.owner.application_id,
-            partition=copied.owner.partition,
-            index=copied.owner.index_identity,
-            documents=len(copied.store),
-            log_position=None if stored is None else stored.progress.position,
-            next_raw=None if stored is None else stored.progress.next,
-            changelog_offset=copied.store.changelog_offset,
-            files=_files(partial, report),
-        )
-    _manifest(directory, shard.partition).write_bytes(
-        msgspec.json.format(msgspec.json.encode(checkpoint), indent=1) + b"\n"
-    )
-    partial.rename(target)
-    return checkpoint
+    try:
+        partial.parent.mkdir(parents=True, exist_ok=True)
+        yield partial
+    except OSError as error:  # of a copied folder: a list of its files, each with its reason
+        why = error.strerror or error.args[0][0][-1]
+        raise CheckpointError(f"cannot write to {target.parent}: {why}") from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
 
 
 def read_checkpoint(directory: Path, partition: int) -> Checkpoint:
@@ -144,7 +157,7 @@ def restore_checkpoint(
     """Copy a checkpoint to the store's place.
 
     ``force`` replaces an existing store, unless it is open. Raises ``CheckpointError`` for a
-    damaged checkpoint or one of another shard, ``StoreLockedError``, ``StoreError``.
+    damaged checkpoint, one of another shard, or a full disk, ``StoreLockedError``, ``StoreError``.
     """
     check_files(directory, checkpoint, report)
     if shard.path.exists() and any(shard.path.iterdir()):
@@ -153,20 +166,17 @@ def restore_checkpoint(
                 f"{shard.path} already has a store: --force replaces it with the checkpoint"
             )
         refuse_open(shard)
-    partial = shard.path.with_name(shard.path.name + _PARTIAL)
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copytree(directory / f"shard-{checkpoint.partition}", partial)
-    with shard_view(partial) as view:
-        owner = view.owner
-    if (owner.application_id, owner.partition) != (shard.path.parent.name, shard.partition):
-        shutil.rmtree(partial)
-        raise CheckpointError(
-            f"the checkpoint is of shard {owner.partition} of application "
-            f"{owner.application_id!r}, not of {shard.path}"
-        )
-    RocksDisk.discard(shard.path)
-    partial.rename(shard.path)
+    with _beside(shard.path) as partial:
+        shutil.copytree(directory / f"shard-{checkpoint.partition}", partial)
+        with shard_view(partial) as view:
+            owner = view.owner
+        if (owner.application_id, owner.partition) != (shard.path.parent.name, shard.partition):
+            raise CheckpointError(
+                f"the checkpoint is of shard {owner.partition} of application "
+                f"{owner.application_id!r}, not of {shard.path}"
+            )
+        RocksDisk.discard(shard.path)
+        partial.rename(shard.path)
 
 
 def refuse_open(shard: LocalShard) -> None:
@@ -181,13 +191,16 @@ def _copy_files(shard: LocalShard, target: Path) -> bool:
         store = _opened(shard)
     except StoreLockedError:
         return False
-    # RocksDB makes hard links: damage to a file would affect all of them, so copy these.
-    links = target.with_name(target.name + ".links")
+    # RocksDB makes hard links on the disk of the store. Damage to a file would affect all of them,
+    # so copy these.
+    links = shard.path.with_name(shard.path.name + ".links")
     shutil.rmtree(links, ignore_errors=True)
-    with closing(store):
-        store.checkpoint(links)
-    shutil.copytree(links, target)
-    shutil.rmtree(links)
+    try:
+        with closing(store):
+            store.checkpoint(links)
+        shutil.copytree(links, target)
+    finally:
+        shutil.rmtree(links, ignore_errors=True)
     return True
 
 
