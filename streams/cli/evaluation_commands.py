@@ -126,7 +126,7 @@ def _percent(value: float | None) -> str:
     "Number of documents to draw if there are no pairs.",
     default=1_000,
 )
-@options.number_option("--seed", click.IntRange(), "Seed of the draw and the edits.", default=1)
+@options.number_option("--seed", click.IntRange(0), "Seed of the draw and the edits.", default=1)
 @options.with_profile_settings
 def tune(
     settings: options.Settings,
