@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, TypeVar, cast
 
 from confluent_kafka import KafkaError, KafkaException
@@ -219,9 +219,10 @@ _FENCED, _NO_GROUP, _UNRELEASED, _UNSUPPORTED = (
         KafkaError.UNSUPPORTED_VERSION,
     )
 )
-_NOT_ALLOWED: Final = frozenset(
-    {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED}
-)
+_NOT_ALLOWED: Final[Mapping[int, str]] = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "topic",
+    KafkaError.GROUP_AUTHORIZATION_FAILED: "group",
+}
 
 
 class TopicDeletedError(FirstseenError):
@@ -252,8 +253,8 @@ def judge(error: KafkaError, topic: str) -> FirstseenError | None:
         return None
     if code in _NOT_ALLOWED:
         return BrokerRefusedError(
-            f"this user may not read {topic} as a member of its group: {error.str()}. It needs "
-            "Read on both"
+            f"this user may not read {topic}: {error.str()}. It needs Read on the "
+            f"{_NOT_ALLOWED[code]}"
         )
     return BrokerRefusedError(f"cannot read {topic}: {error.str()}")
 

@@ -328,6 +328,17 @@ def test_which_errors_end_a_consumer(code: int, expected: type[FirstseenError] |
 
 
 @pytest.mark.parametrize(
+    ("code", "right"),
+    [
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, "Read on the topic"),
+        (KafkaError.GROUP_AUTHORIZATION_FAILED, "Read on the group"),
+    ],
+)
+def test_a_refused_reader_names_the_right(code: int, right: str) -> None:
+    assert str(judge(KafkaError(code), "raw")).endswith(f"It needs {right}")
+
+
+@pytest.mark.parametrize(
     ("code", "advice"),
     [
         (KafkaError.GROUP_ID_NOT_FOUND, "stop all workers before you change this setting"),
