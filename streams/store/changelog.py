@@ -136,8 +136,9 @@ class Changelog:
         have been overwritten, so reading stops a few seconds after the end.
 
         Raises ``ChangelogLostError`` if the log ends before ``start``; ``ChangelogBehindError`` if
-        it stays incomplete; ``RecoveryError`` if it begins after ``start`` or cannot be read; ``UnansweredError`` if the
-        broker is silent for too long; ``InterruptedError`` soon after ``interrupted`` is set.
+        it stays incomplete; ``RecoveryError`` if it begins after ``start`` or cannot be read;
+        ``UnansweredError`` if the broker is silent for too long; ``InterruptedError`` soon after
+        ``interrupted`` is set.
         """
         with self.consumer() as consumer:
             low, high = self._ends_with(consumer, start)
