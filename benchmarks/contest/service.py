@@ -48,12 +48,13 @@ _LOAD: Final = 20_000
 class Waits(msgspec.Struct, frozen=True):
     """Milliseconds from sending a document to reading its output: median and 99th percentile.
 
-    ``rate`` is in documents per second.
+    ``rate`` is in documents per second, ``core_share`` the share of a core that the workers take.
     """
 
     rate: float
     p50: float
     p99: float
+    core_share: float
 
 
 class Observed(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,11 +109,13 @@ def _steady(live: Live, texts: Iterator[str], rate: float) -> Waits:
 
 def _waits(live: Live, texts: Iterator[str], rate: float) -> Waits:
     documents = list(islice(texts, round(rate * _RATE_SECONDS)))
+    used, started = live.cpu_seconds(), time.monotonic()
     sent_at = live.feed.send_paced(documents, rate, at_once=rate == LOW_RATE)
     live.await_all()
+    core_share = (live.cpu_seconds() - used) / (time.monotonic() - started)
     waits = [(live.outputs.at[key] - sent) * _MILLISECONDS for key, sent in sent_at.items()]
     p50, p99 = np.percentile(waits, (50, 99)).tolist()
-    return Waits(rate=rate, p50=p50, p99=p99)
+    return Waits(rate=rate, p50=p50, p99=p99, core_share=core_share)
 
 
 def stalls(shard_documents: int, texts: Sequence[str], broker: ContestBroker) -> list[float]:

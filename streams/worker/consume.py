@@ -32,28 +32,47 @@ logger = logging.getLogger(__name__)
 # requests. So a batch of a fast stream waits until it has enough documents to be worth this, or
 # for some time. More documents would only make them wait longer. If the worker or the brokers are
 # slow, more batches would make them slower. So about three are in flight.
+#
+# A slow stream waits too while the event loop is busy most of the time: a slow processor is busy
+# with a hundred batches of one document a second, and each waits for those before it.
 
 GATHER_DOCUMENTS: Final = 16
 PARTITION_DOCUMENTS: Final = 4  # the same per partition in the batch
 BATCHES_IN_FLIGHT: Final = 3
 GATHER_SECONDS: Final = 0.02  # the longest time between two batches of one partition
 PARTITION_SECONDS: Final = 0.01  # the same per partition, if that is more
+# Between two batches of a slow stream if the event loop is busy, for as many documents or as long.
+BUSY_DOCUMENTS: Final = 4
+BUSY_SECONDS: Final = 0.04
 GATHER_SECONDS_MAX: Final = 0.08
 
 _FAST: Final = 300.0  # records per second above which a stream is fast
+_BUSY, _CALM = 0.6, 0.3  # shares of the time at which the loop becomes busy, and no longer is
 
 _MEMORY_SECONDS: Final = 0.25  # the rate is a mean over about this time
+_BUSY_MEMORY_SECONDS: Final = 1.0  # the same of the busy share
 
 
 class BatchPace:
-    """Decides when a batch may begin; above ``fast`` records per second they are gathered."""
+    """Decides when a batch may begin; above ``fast`` records per second they are gathered.
 
-    def __init__(self, now: Callable[[], float] = time.monotonic, *, fast: float = _FAST) -> None:
+    ``cpu`` returns the processor time of the event loop. Without it, the loop is never busy.
+    """
+
+    def __init__(
+        self,
+        now: Callable[[], float] = time.monotonic,
+        *,
+        fast: float = _FAST,
+        cpu: Callable[[], float] = lambda: 0.0,
+    ) -> None:
         self._now = now
         self._fast = fast
+        self._cpu = cpu
+        self._cpu_seconds = cpu()
         self._began = -math.inf
-        self._rate = 0.0
-        self._gather_seconds = 0.0
+        self._rate = self._busy_share = self._gather_seconds = 0.0
+        self._is_busy = False
 
     def began(
         self, records: int, partitions: int = 1, in_flight: int = 0, *, is_full: bool = False
@@ -63,8 +82,10 @@ class BatchPace:
         ``in_flight``: records of earlier batches that have no output yet.
         """
         now = self._now()
-        self._rate *= math.exp((self._began - now) / _MEMORY_SECONDS)
+        elapsed = now - self._began
+        self._rate *= math.exp(-elapsed / _MEMORY_SECONDS)
         self._rate += records / _MEMORY_SECONDS
+        self._note_busy(elapsed)
         self._began = now
         self._gather_seconds = 0.0
         if self._rate > self._fast and not is_full:
@@ -72,6 +93,16 @@ class BatchPace:
             enough = (GATHER_DOCUMENTS + PARTITION_DOCUMENTS * partitions) / self._rate
             a_third = in_flight / BATCHES_IN_FLIGHT / self._rate
             self._gather_seconds = min(max(min(enough, longest), a_third), GATHER_SECONDS_MAX)
+        elif self._is_busy and not is_full:
+            self._gather_seconds = min(BUSY_DOCUMENTS / self._rate, BUSY_SECONDS)
+
+    def _note_busy(self, elapsed: float) -> None:
+        before, self._cpu_seconds = self._cpu_seconds, self._cpu()
+        if elapsed > 0:
+            memory = math.exp(-elapsed / _BUSY_MEMORY_SECONDS)
+            share = (self._cpu_seconds - before) / elapsed
+            self._busy_share = memory * self._busy_share + (1 - memory) * share
+        self._is_busy = self._busy_share > (_CALM if self._is_busy else _BUSY)
 
     def seconds(self) -> float:
         if not self._gather_seconds:
@@ -119,7 +150,7 @@ class Intake:
         self._words = participant.nearness.scheme.words
         self._idle_seconds = settings.intake.idle_ms / 1000
         self._merge = TimestampMerge(self._idle_seconds)
-        self._pace = BatchPace(time.monotonic)
+        self._pace = BatchPace(time.monotonic, cpu=time.thread_time)
         self._later: asyncio.TimerHandle | None = None
         self._turned_back: dict[Shard, tuple[float, TopicRecreatedError]] = {}
         self._gaps: set[asyncio.Task[None]] = set()

@@ -35,9 +35,9 @@ def run_of(cpu_seconds: float, *, broker: float = 1.0, stored: int = 0) -> Run:
 def observed(idle_share: float, p99: float) -> Observed:
     return Observed(
         idle_share=idle_share,
-        low=Waits(rate=100, p50=10, p99=p99),
-        half=Waits(rate=1_500, p50=20, p99=2 * p99),
-        ceiling=Waits(rate=1_500, p50=8, p99=50),
+        low=Waits(rate=100, p50=10, p99=p99, core_share=0.3),
+        half=Waits(rate=1_500, p50=20, p99=2 * p99, core_share=0.7),
+        ceiling=Waits(rate=1_500, p50=8, p99=50, core_share=0.4),
     )
 
 
@@ -87,16 +87,13 @@ def test_json_has_null_for_what_did_not_run_and_the_longest_stall(
     assert found["ratios"]["p99_half_64_beside_ceiling"] is None
     assert found["ratios"]["faust_beside_wide"] is None
     assert found["goals"]["faust_beside_wide"] == {"at_least": 12}
+    low = {"rate": 100, "p50": 10, "core_share": 0.3}
+    half = {"rate": 1_500, "p50": 20, "core_share": 0.7}
+    ceiling = {"rate": 1_500, "p50": 8, "p99": 50, "core_share": 0.4}
     assert found["latency_ms"] == {
-        "100": {
-            "1": {"rate": 100, "p50": 10, "p99": 85},
-            "16": {"rate": 100, "p50": 10, "p99": 200},
-        },
-        "half": {
-            "1": {"rate": 1_500, "p50": 20, "p99": 170},
-            "16": {"rate": 1_500, "p50": 20, "p99": 400},
-        },
-        "ceiling at half": {number: {"rate": 1_500, "p50": 8, "p99": 50} for number in ("1", "16")},
+        "100": {"1": low | {"p99": 85}, "16": low | {"p99": 200}},
+        "half": {"1": half | {"p99": 170}, "16": half | {"p99": 400}},
+        "ceiling at half": {"1": ceiling, "16": ceiling},
     }
     show(tables_of(figures.shown(whole | {"machine": {"load": 1.0}})))
     shown = capsys.readouterr().out

@@ -372,10 +372,27 @@ class StoreModel(RuleBasedStateMachine):
 class OnRocksDB(StoreModel):
     """Uses the store of real workers."""
 
+    has_cut_manifest = False
+
     def __init__(self) -> None:
         super().__init__(RocksDisk(block_cache(MIB), MIB))
         self.aside = self.path.with_name("aside")
         self.left = self.path.with_name("left")
+
+    def opened(self) -> ShardStore:
+        """Open the store; a worker that fills its index from it compares the number of entries.
+
+        RocksDB writes the files of the two column families to the manifest one after the other when
+        it reads a log. A disk that loses the second although it was synchronised, and the log
+        that was deleted after it, has two families of different commits.
+        """
+        store = super().opened()
+        if self.has_cut_manifest and len(store) != len(list(store.all_entries())):
+            store.close()
+            self.disk.discard(self.path)
+            store = super().opened()
+        self.has_cut_manifest = False
+        return store
 
     @rule(count=st.integers(1, 5), loses_logs=st.booleans())
     def commit_much(self, count: int, *, loses_logs: bool) -> None:
@@ -412,6 +429,7 @@ class OnRocksDB(StoreModel):
         """Lose a write-ahead log, the end of one, or the end of the manifest."""
         files = sorted([*self.path.glob("*.log"), *self.path.glob("MANIFEST-*")])
         file = data.draw(st.sampled_from(files), "file")
+        self.has_cut_manifest = file.name.startswith("MANIFEST")
         kept = data.draw(st.floats(0, 1), "share that is kept")
         content = file.read_bytes()
         file.write_bytes(content[: int(len(content) * kept)])

@@ -18,6 +18,8 @@ from streams.settings.settings import BatchSettings, InFlightSettings, IntakeSet
 from streams.worker import consume
 from streams.worker.consume import (
     BATCHES_IN_FLIGHT,
+    BUSY_DOCUMENTS,
+    BUSY_SECONDS,
     GATHER_DOCUMENTS,
     GATHER_SECONDS,
     GATHER_SECONDS_MAX,
@@ -405,6 +407,28 @@ def test_a_batch_waits_for_enough_documents(
         clock.now += 0.002
         pace.began(rate // 500, partitions, in_flight)
     assert rate * pace.seconds() == pytest.approx(documents, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("rate", "documents"),
+    [(20, 20 * BUSY_SECONDS), (100, BUSY_DOCUMENTS), (250, BUSY_DOCUMENTS)],
+)
+def test_a_slow_stream_waits_while_the_event_loop_is_busy(rate: int, documents: float) -> None:
+    clock, busy = ManualClock(), ManualClock()
+    pace = BatchPace(clock, cpu=busy)
+
+    def run(seconds: int, share: float) -> float:
+        """Begin batches of one document; return for how many the next one waits."""
+        for _ in range(seconds * rate):
+            clock.now += 1 / rate
+            busy.now += share / rate
+            pace.began(1)
+        return rate * pace.seconds()
+
+    assert run(5, 0.5) == 0.0
+    assert run(5, 0.7) == pytest.approx(documents, rel=0.15)
+    assert run(5, 0.4) == pytest.approx(documents, rel=0.15), "its larger batches make it less busy"
+    assert run(5, 0.2) == 0.0
 
 
 def test_the_wait_ends() -> None:
