@@ -353,9 +353,11 @@ class Assignment:
         Brokers that lost power may have lost commits after the offset was asked for.
         """
         try:
-            now = (await self._member.committed([shard.partition])).get(shard.partition, committed)
+            now = (await self._member.committed([shard.partition])).get(shard.partition)
         except _PASSING as error:
             return str(error)
+        if now is None:
+            return "a transaction commits its offset"
         if now >= committed:
             return None
         return f"the group's offset has gone back from {committed} to {now} meanwhile"
